@@ -172,7 +172,7 @@ def _config(path: Path, metadata: Mapping[str, str]) -> Config:
     _check_format(path, metadata)
     text = metadata.get("config")
     if text is None:
-        raise NmtError(f"{path}: holds no settings: not a complete nmt model file")
+        raise NmtError(f"{path}: has no settings: not a complete nmt model file")
     return schema.parse(text, f"{path}: settings inside")
 
 
@@ -202,7 +202,7 @@ def _check_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
             dtype = str(tensor.dtype).removeprefix("torch.")
             raise NmtError(f"{path}: weight {name[:100]} is of type {dtype}: weights are floating-point numbers")
     if _SOURCE not in tensors:
-        raise NmtError(f"{path}: holds no vocabulary: not a complete nmt model file")
+        raise NmtError(f"{path}: has no vocabulary: not a complete nmt model file")
 
 
 _SOURCE_TEXT = "source_text"

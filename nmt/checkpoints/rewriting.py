@@ -30,7 +30,7 @@ def rewriting(file: Path) -> Iterator[Callable[[Callable[[Checkpoint], Checkpoin
         def save(changed: Callable[[Checkpoint], Checkpoint]) -> None:
             checkpoint = model_file.load(file)
             if file_stamp(file) != stamp:
-                raise NmtError(f"{file}: has changed meanwhile: run the command again")
+                raise NmtError(f"{file}: was changed by another program: run the command again")
             model_file.save(file, changed(checkpoint))
 
         yield save

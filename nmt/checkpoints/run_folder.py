@@ -92,7 +92,7 @@ def move_aside(run: Path) -> None:
             path.rename(folder / path.name)
         for changed in (folder, run):
             atomic.sync(changed)
-    log.warning("%s held a run without a saved state to resume from: moved to %s", run, folder)
+    log.warning("%s contained a run without a saved state to resume from: it was moved to %s", run, folder)
 
 
 def restore_best(run: Path, best_step: int, step: int) -> None:

@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import evaluate, export, imports, info, inspect, schema, serve, settings, split, terminal, train, translate
+from nmt.cli import (
+    evaluate,
+    export,
+    imports,
+    info,
+    init,
+    inspect,
+    schema,
+    serve,
+    settings,
+    split,
+    terminal,
+    train,
+    translate,
+)
 from nmt.cli.command import Command
 from nmt.files import text
 
@@ -31,7 +45,7 @@ def root(version: _Version = False) -> None:
     pass
 
 
-app.command(short_help="Write a config file to start from.")(train.init)
+app.command(short_help="Write a config file to start from.", cls=init.InitCommand)(init.init)
 app.command(short_help="Explain the settings.")(settings.settings)
 app.command(short_help="Print a JSON Schema of the settings, for editors.")(schema.schema)
 app.command(short_help="Split a corpus: training, validation, test.")(split.split)

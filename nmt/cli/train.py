@@ -1,4 +1,4 @@
-"""`nmt init`, `nmt prepare`, `nmt train`, `nmt average-checkpoints`, `nmt calibrate` and `nmt shortlist`."""
+"""`nmt prepare`, `nmt train`, `nmt average-checkpoints`, `nmt calibrate` and `nmt shortlist`."""
 
 import logging
 import os
@@ -9,69 +9,11 @@ from typing import Annotated
 import typer
 
 from nmt.cli import options, terminal
-from nmt.config.presets import PresetName
 from nmt.distributed.environment import check_launch, is_launched, mark_saved, rank, terminate_with_launcher
 from nmt.errors import NmtError
 from nmt.files import text
 
 log = logging.getLogger("nmt")
-
-
-@terminal.reporting()
-def init(
-    config: Annotated[Path, options.path_argument("CONFIG", "The YAML file to write.")],
-    source_language: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LANGUAGE", help="Language to translate from. Default: the ending of the training text, or en."
-        ),
-    ] = None,
-    target_language: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LANGUAGE", help="Language to translate into. Default: the ending of the training text, or de."
-        ),
-    ] = None,
-    train: Annotated[tuple[Path, Path] | None, options.file("Training texts.", metavar="SOURCE TARGET")] = None,
-    validation: Annotated[tuple[Path, Path] | None, options.file("Validation texts.", metavar="SOURCE TARGET")] = None,
-    start_from: Annotated[
-        Path | None, options.file("Model to train further, with its settings.", metavar="MODEL")
-    ] = None,
-    preset: Annotated[PresetName | None, typer.Option(help="Settings to start from.")] = None,
-    slurm: Annotated[bool, typer.Option("--slurm", help="Also write the job script train.slurm beside it.")] = False,
-    teacher: Annotated[
-        bool, typer.Option("--teacher", help="Write the file of a large language model as a translator instead.")
-    ] = False,
-) -> None:
-    """Write a config file to start from, with comments. An existing file is not overwritten.
-
-    The preset demo makes its own English-German corpus in data/demo, and trains in minutes on a CPU. small is for about
-    50,000 pairs and two CPU cores; base and big are the paper's models, for GPUs. The default is small if the training
-    text is small, else base.
-
-    With --teacher, the file describes a service with a large language model, which nmt translate, evaluate and serve
-    accept in place of a model file.
-
-    Example: nmt init demo.yaml --preset demo
-
-    Example: nmt init my.yaml --train train.en train.de
-
-    Example: nmt init --teacher teacher.yaml --target-language sw
-    """
-    if teacher and any((train, validation, start_from, preset, slurm)):
-        raise typer.BadParameter("--teacher writes no settings of training: give only the languages with it")
-    if preset is not None and start_from is not None:
-        raise typer.BadParameter("--preset and --start-from both choose the settings: give only one of them")
-    if preset == "demo" and any((source_language, target_language, train, validation)):
-        raise typer.BadParameter("--preset demo makes its own corpus: leave out languages and texts")
-
-    from nmt.commands import init, init_teacher
-
-    if teacher:
-        init_teacher.init_teacher(config, source_language, target_language)
-    else:
-        init.init(config, source_language, target_language, train, validation, start_from, preset, slurm)
-    text.result(config)
 
 
 @terminal.reporting()

@@ -3,47 +3,38 @@
 import logging
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from nmt.checkpoints import model_file
-from nmt.commands import demo_corpus
-from nmt.config import json_schema, schema
-from nmt.config.declaration import all_settings
-from nmt.config.language_codes import language_of_file, matching
+from nmt.commands import demo_corpus, export
+from nmt.commands.init_size import TextSize, size_of_text
+from nmt.config import given_files, json_schema, schema
+from nmt.config.given_data import data_settings
+from nmt.config.given_files import Files
+from nmt.config.language_pairs import LanguagePair
 from nmt.config.presets import PRESETS, PresetName
-from nmt.config.schema import Config, TrainingConfig, VocabularyConfig
-from nmt.config.writer import in_one_line, to_dict
+from nmt.config.schema import Config, VocabularyConfig
+from nmt.config.template import config_text
+from nmt.config.writer import to_dict
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_folder
-from nmt.files.text import read_lines
-from nmt.training.schedule import fitting_warmup
+from nmt.interop.exporter import Format
+from nmt.training import run_length
 
 log = logging.getLogger("nmt")
 
-_COMMON = {  # the settings that are changed most often
-    "vocabulary": "size shared",
-    "model": "d_model feed_forward layers heads dropout",
-    "training": "batch_tokens micro_batch_tokens max_steps schedule learning_rate warmup_steps label_smoothing "
-    "precision validate_every checkpoint_every patience",
-    "decoding": "beam_size length_penalty",
-}
-# The length of a run that fits a corpus: passes over the corpus, as in configs/multi30k.yaml, and the fewest steps that
-# a small model needs to learn.
-_PASSES, _FEWEST_STEPS = 40, 2000
-_SMALL_BATCH = 4096  # tokens, so that a pass over a small corpus has enough steps
-_SMALL_CORPUS = 3_000_000  # subwords; the default preset is `small` below this size
-_MOST_SMALL_STEPS = 20_000  # with the preset `small`: some hours on two cores
-_PEAK = 0.0005  # learning rate: below the paper's 0.0007, because the warmup is shorter
 _CAREFUL: dict[str, object] = {  # for further training of a trained model: see docs/fine-tuning.md
     "training.schedule": "constant",
     "training.learning_rate": 0.0001,
     "training.warmup_steps": 200,
     "training.validate_every": 200,
     "training.checkpoint_every": 200,
+    "training.patience": 5,
 }
-_BYTES = 4  # of text in a subword, about
+_FEWEST_PAIRS = 10_000  # to train from nothing
 # In the same folder as the config, so that both can be moved together: its path is relative to that folder.
 _SCHEMA = "nmt.schema.json"
 _HEAD = """\
@@ -54,98 +45,112 @@ _HEAD = """\
 # To change a setting that is commented out, delete its #. All settings: nmt settings
 
 # --- Set these first."""
-_REST = "# --- The rest: what was chosen for this run and, in comments, common settings with their defaults."
 _DEMO = Path("data/demo")
 _SLURM = "train.slurm"
 
 
-def init(
-    config: Path,
-    source_language: str | None,
-    target_language: str | None,
-    train: tuple[Path, Path] | None,
-    validation: tuple[Path, Path] | None,
-    start_from: Path | None = None,
-    preset: PresetName | None = None,
-    slurm: bool = False,
-) -> None:
+@dataclass(frozen=True)
+class InitRequest:
+    """What `nmt init` is asked for.
+
+    source_language, target_language: None for those of the file names or of a TMX file; without them, those of the
+    model, or of the example in the documentation. train, validation: corpora, or nothing for file names to replace.
+    pairs: language pairs of such names, if there are several. start_from: a model file or a run folder, whose settings
+    are used; corpora after the first are then old text that is mixed in. preset: other settings to start from; `demo`
+    also writes its corpus to data/demo; None is `small` if the training text is small, else `base`. program: a format
+    of `nmt export` that must be able to represent the model. slurm: also write the job script train.slurm.
+    """
+
+    config: Path
+    source_language: str | None = None
+    target_language: str | None = None
+    train: Sequence[Files] = ()
+    validation: Sequence[Files] = ()
+    pairs: Sequence[LanguagePair] = ()
+    start_from: Path | None = None
+    preset: PresetName | None = None
+    program: Format | None = None
+    slurm: bool = False
+
+
+def init(request: InitRequest) -> None:
     """Write a config file, and log what to do next.
 
-    source_language, target_language: None for the ending of the training text, such as `train.fr` or `train.fr.gz`;
-    without that, for the language of the model, or of the example in the documentation. The model's code of the
-    language is written. train, validation: files of source and target text. start_from: a model file or a run folder,
-    whose settings are used. preset: other settings to start from; `demo` also writes its corpus to data/demo; None is
-    `small` if the training text is small, else `base`. slurm: also write the job script train.slurm.
-
-    Raises NmtError if a file exists already or cannot be written, or if the model cannot be read.
+    Raises NmtError if a file exists already or cannot be written, if the model or the languages of a file cannot be
+    read, for files that cannot be corpora, and if the other program cannot represent the model.
     """
-    job = config.parent / _SLURM
+    config, job = request.config, request.config.parent / _SLURM
     check_new(config, "choose another name")
-    if slurm:
+    if request.slurm:
         check_new(job, "move it away, or leave out --slurm")
-    if preset == "demo":
-        train = _DEMO / "train.en", _DEMO / "train.de"
-        validation = _DEMO / "validation.en", _DEMO / "validation.de"
-    start = None if start_from is None else model_file.load_header(model_file.locate(start_from))[0]
-    languages = _languages(source_language, target_language, train, start)
-    settings = {"run_dir": f"runs/{config.stem}", **_data(languages, train, validation)}
-    origin, chosen = _origin_and_settings(preset, train)
-    if start is not None:
-        origin = "Settings of the model that it starts from, with a low learning rate."
-        if tags := start.data.language_pairs.tags_for_one:
-            settings["data.language_tags"] = tags
-        chosen = (_fitting(train) if train else {}) | _CAREFUL
-        chosen |= {"training.start_from": str(start_from), **_model_settings(start)}
-    text = _text(str(config), origin, settings, chosen)
-    schema.parse(text, "init")  # raises NmtError for a language or a file name that a config cannot have
-    if preset == "demo":
+    start = _start(request)
+    first, remarks = _first_settings(request, start)
+    given = _parsed(first, {})  # raises NmtError for a language or a file name that a config cannot have
+    size = None
+    if request.train:
+        new = request.start_from is not None
+        size = size_of_text(given.data, config, run_length.longest_text(), only_new=new)
+    origin, chosen = _origin_and_settings(request, size, start)
+    if request.program is not None:
+        chosen |= _settings_for(request.program, _parsed(first, chosen))
+        export.EXPORTERS[request.program].check_settings(_parsed(first, chosen))
+        origin += f" For nmt export --format {request.program}."
+    head = _HEAD.format(name=shlex.quote(str(config)), schema=_SCHEMA, origin=origin)
+    text = config_text(head.split("\n"), first, chosen, remarks)
+    schema.parse(text, "init")
+    if request.preset == "demo":
         demo_corpus.write(_DEMO)
         log.info("demo corpus: %s pairs, written to %s", f"{sum(demo_corpus.SIZES.values()):,}", _DEMO)
     write_new(config, text)
     _write_schema(config.with_name(_SCHEMA))
-    if slurm:
+    if request.slurm:
         write_new(job, resources.files("nmt.commands").joinpath(_SLURM).read_text(encoding="utf-8"))
         log.info("job script: adapt the numbers at its top, then run: sbatch %s", shlex.join([str(job), str(config)]))
     if start is None:
         log.info("%s", origin)
+        if size is not None and size.pairs < _FEWEST_PAIRS:
+            log.warning(
+                "%s pairs are too few to train from nothing: import a pretrained model with nmt import, and give it as "
+                "--start-from (docs/low-resource.md)",
+                f"{size.pairs:,}",
+            )
     log.info(
-        "next: check the settings at the top of %s (languages: %s to %s), then run: nmt train %s",
+        "next: check the settings at the top of %s (languages: %s), then run: nmt train %s",
         config,
-        *languages,
+        ", ".join(" to ".join(pair) for pair in given.data.language_pairs.pairs),
         shlex.quote(str(config)),
     )
 
 
-def _languages(
-    source: str | None, target: str | None, train: tuple[Path, Path] | None, start: Config | None
-) -> list[str]:
-    """The codes of the source and the target: those of the options, of the text, or of the model `start`, in the
-    model's form."""
-    defaults, model_codes = ["en", "de"], list[Sequence[str]]()
-    if start is not None:
-        pairs = start.data.language_pairs
-        defaults, model_codes = list(pairs.pairs[0]), [pairs.sources, pairs.targets]
-    if train is not None:
-        defaults = [language_of_file(path) or default for path, default in zip(train, defaults, strict=True)]
-    codes = [default if code is None else code for code, default in zip((source, target), defaults, strict=True)]
-    if start is None:
-        return codes
-    return [matching(code, codes_of_side) or code for code, codes_of_side in zip(codes, model_codes, strict=True)]
+def _start(request: InitRequest) -> Config | None:
+    """The settings of the model to start from. Raises NmtError if the other program cannot represent it."""
+    if request.start_from is None:
+        return None
+    path = model_file.locate(request.start_from)
+    if request.program is None:
+        return model_file.load_header(path)[0]
+    loaded = model_file.load_outline(path)
+    if reason := export.obstacle(request.program, loaded):
+        raise NmtError(f"--for {request.program}: {path} cannot be exported: {reason}")
+    return loaded.config
 
 
-def _data(
-    languages: list[str], train: tuple[Path, Path] | None, validation: tuple[Path, Path] | None
-) -> dict[str, object]:
-    """The settings of the data. Files that are None get names for the user to replace."""
-    source_language, target_language = languages
-    source, target = train or (f"train.{language}" for language in languages)
-    validation_source, validation_target = validation or (f"validation.{language}" for language in languages)
-    return {
-        "data.source_language": source_language,
-        "data.target_language": target_language,
-        "data.train": [{"source": str(source), "target": str(target)}],
-        "data.validation": {"source": str(validation_source), "target": str(validation_target)},
-    }
+def _first_settings(request: InitRequest, start: Config | None) -> tuple[dict[str, object], dict[str, str]]:
+    """The settings that the user should check, and remarks on some of them."""
+    train, validation = request.train, request.validation
+    given_files.check("--train", train)
+    given_files.check("--validation", validation)
+    given_files.check_apart(train, validation)
+    if request.preset == "demo":
+        train = [(_DEMO / "train.en", _DEMO / "train.de")]
+        validation = [(_DEMO / "validation.en", _DEMO / "validation.de")]
+    languages = request.source_language, request.target_language
+    settings, remarks = data_settings(languages, train, validation, request.pairs, start)
+    return {"run_dir": f"runs/{request.config.stem}", **settings}, remarks
+
+
+def _parsed(first: dict[str, object], chosen: dict[str, object]) -> Config:
+    return schema.parse(config_text([], first, chosen, {}), "init")
 
 
 def check_new(path: Path, remedy: str) -> None:
@@ -166,22 +171,36 @@ def write_new(path: Path, text: str) -> None:
             raise NmtError(f"{path}: exists already and is not overwritten: choose another name") from None
 
 
-def _origin_and_settings(preset: PresetName | None, train: tuple[Path, Path] | None) -> tuple[str, dict[str, object]]:
+def _origin_and_settings(
+    request: InitRequest, size: TextSize | None, start: Config | None
+) -> tuple[str, dict[str, object]]:
     """A sentence about the origin of the settings, and the settings that differ from the defaults."""
-    subwords = _size(train) if train and preset != "demo" else None
-    reason = ""
+    if start is not None:
+        new = size.subwords * min(len(request.train), 2) if size is not None else None  # half of the pairs are old text
+        settings = _CAREFUL | ({} if new is None else run_length.of_further_training(new))
+        settings |= {"training.start_from": str(request.start_from), **_model_settings(start)}
+        return "Settings of the model that it starts from, with a low learning rate.", settings
+    preset, reason = request.preset, ""
     if preset is None:
-        preset = "small" if subwords is not None and subwords < _SMALL_CORPUS else "base"
-        about = "does not exist yet" if subwords is None else f"has about {round(subwords, -3) or subwords:,} subwords"
-        reason = f", because the training text {about}" if train else ""
+        preset = "small" if size is not None and size.subwords < run_length.SMALL_TEXT else "base"
+        about = "cannot be read yet"
+        if size is not None:
+            about = f"has about {round(size.subwords, -3) or size.subwords:,} subwords"
+        reason = f", because the training text {about}" if request.train else ""
     settings = dict(PRESETS[preset].settings)
-    if subwords is not None and preset == "small":
-        steps = min(_fitting_steps(subwords, _SMALL_BATCH), _MOST_SMALL_STEPS)
-        settings |= {"training.max_steps": steps, "training.warmup_steps": min(1000, fitting_warmup(steps))}
-    elif subwords is not None and train:
-        settings |= _fitting(train)
+    if size is not None and preset == "small":
+        settings |= run_length.of_small_preset(size.subwords)
+    elif size is not None:
+        settings |= run_length.of_large_preset(size.subwords, settings)
     others = ", ".join(name for name in PRESETS if name != preset)
     return f"Preset {preset}{reason}: {PRESETS[preset].about}. Others: {others}.", settings
+
+
+def _settings_for(program: Format, config: Config) -> dict[str, object]:
+    """The settings of `model` that must change so that the program supports their values."""
+    values = export.EXPORTERS[program].model_values.items()
+    wrong = {key: supported for key, supported in values if getattr(config.model, key) not in supported}
+    return {f"model.{key}": next(iter(supported)) for key, supported in wrong.items()}
 
 
 def _write_schema(path: Path) -> None:
@@ -208,77 +227,3 @@ def _model_settings(start: Config) -> dict[str, object]:
     for section, values in changed.items():
         settings |= {f"{section}.{name}": value for name, value in values.items()}
     return settings
-
-
-def _fitting(train: tuple[Path, Path]) -> dict[str, object]:
-    """Settings of training for a small corpus; empty if the defaults, which are for millions of pairs, fit, or if its
-    files cannot be read yet."""
-    default, subwords = TrainingConfig(), _size(train)
-    if subwords is None:
-        return {}
-    batch = _SMALL_BATCH if subwords < _SMALL_CORPUS else default.batch_tokens
-    steps = _fitting_steps(subwords, batch)
-    if steps >= default.max_steps:
-        return {}
-    settings: dict[str, object] = {"max_steps": steps}
-    if batch != default.batch_tokens:
-        settings["batch_tokens"] = batch
-    if (warmup := fitting_warmup(steps)) < default.warmup_steps:
-        settings |= {"schedule": "cosine", "learning_rate": _PEAK, "warmup_steps": warmup}
-    return {f"training.{key}": value for key, value in settings.items()}
-
-
-def _fitting_steps(subwords: int, batch: int) -> int:
-    return max(_FEWEST_STEPS, 100 * round(_PASSES * subwords / batch / 100))
-
-
-def _size(train: tuple[Path, Path]) -> int | None:
-    """The approximate number of subwords of the longer side, up to the size for which the defaults fit; None if a file
-    cannot be read yet."""
-    default = TrainingConfig()
-    most = default.max_steps * default.batch_tokens // _PASSES  # the defaults fit more than this
-    if not all(path.is_file() for path in train):
-        return None
-    try:
-        return max(_subwords(path, most) for path in train)
-    except (NmtError, OSError):
-        return None
-
-
-def _subwords(path: Path, most: int) -> int:
-    """The approximate number of subwords in a text. It is read only up to `most` subwords."""
-    size = 0
-    for line in read_lines(path):
-        size += len(line.encode())
-        if size >= most * _BYTES:
-            break
-    return size // _BYTES
-
-
-def _text(name: str, origin: str, settings: dict[str, object], chosen: dict[str, object]) -> str:
-    """The text of the file `name`: first `settings`, by dotted path, then the `chosen` settings and other common ones,
-    which are in comments with their defaults."""
-    declared = all_settings(Config)
-    other_settings = dict[str, object]()
-    for section, keys in _COMMON.items():
-        paths = [f"{section}.{key}" for key in keys.split()]
-        other_settings |= {path: declared[path].default for path in paths}
-    other_settings |= chosen
-    in_order = sorted(other_settings, key=lambda path: list(_COMMON).index(path.partition(".")[0]))
-    lines, current_section = [_HEAD.format(name=shlex.quote(name), schema=_SCHEMA, origin=origin)], ""
-    for path, value in (settings | {path: other_settings[path] for path in in_order}).items():
-        if path == in_order[0]:
-            lines += ["", _REST]
-        section, _, key = path.rpartition(".")
-        if section != current_section:
-            lines += ["", f"{section}:"]
-            current_section = section
-        indented = f"{section and '  '}{'' if path in settings | chosen else '# '}{key}"
-        lines.append(setting_line(indented, value, declared[path].meaning))
-    return "\n".join(lines) + "\n"
-
-
-def setting_line(key: str, value: object, meaning: str) -> str:
-    """A setting with its meaning. key: with what stands before it, such as `# ` if the setting is commented out."""
-    setting = f"{key}: {in_one_line(value)}"
-    return f"{setting:<34}  # {meaning}"

@@ -6,9 +6,10 @@ import shlex
 from importlib import resources
 from pathlib import Path
 
-from nmt.commands.init import check_new, setting_line, write_new
+from nmt.commands.init import check_new, write_new
 from nmt.config import reader
 from nmt.config.declaration import Setting, settings
+from nmt.config.template import setting_line
 from nmt.errors import NmtError
 from nmt.teachers.endpoint import SUFFIXES, Endpoint
 

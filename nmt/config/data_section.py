@@ -18,6 +18,9 @@ content_setting = partial(setting, None, affects="text", by_content=True)
 mix_setting = partial(setting, affects=("vocabulary", "order"))
 subword_setting = partial(setting, affects=("vocabulary", "tokens"))
 
+# The endings of a file with both sides of a corpus, before the ending of its compression.
+FILE_ENDINGS = (".tmx", ".tsv", ".csv", ".jsonl", ".parquet")
+
 # In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
 LONGEST_OUTPUT = 1_000_000
 

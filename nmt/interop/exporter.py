@@ -3,7 +3,7 @@
 This module does not load PyTorch, so that the command line can list the formats.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -12,6 +12,7 @@ from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from nmt.checkpoints.model_file import Checkpoint
+    from nmt.config.schema import Config
 
 Format = Literal["ctranslate2", "marian", "argos", "bergamot"]
 
@@ -34,7 +35,8 @@ class Exporter(Protocol):
 
     program: the name of the program; quantizations: its types of weights, the default first; suffix: of a file that can
     be written instead of a folder, for a model of one language pair; has_splitter: whether the export can contain a
-    sentence splitter; has_shortlist: whether it contains the model's shortlist.
+    sentence splitter; has_shortlist: whether it contains the model's shortlist; model_values: for settings of `model`,
+    by name, the values that the program supports, the usual one first.
     """
 
     program: str
@@ -42,6 +44,11 @@ class Exporter(Protocol):
     suffix: str | None
     has_splitter: bool
     has_shortlist: bool
+    model_values: Mapping[str, Collection[object]]
+
+    def check_settings(self, config: "Config") -> None:
+        """Raises NmtError, which names the setting, if the program cannot represent a Transformer with these
+        settings."""
 
     def check(self, loaded: "Checkpoint") -> None:
         """Called before any work. Raises NmtError if a package is missing, and as `check_model`."""

@@ -96,7 +96,7 @@ def log_report() -> None:
     if compiled:
         log.info("training.compile: %d graphs, one of them a test; %d were recompiled", len(compiled), recompiled)
     for reason in dict.fromkeys(graph.fail_reason or graph.fail_type for graph in compiled if graph.fail_type):
-        log.warning("training.compile: a graph ran uncompiled (%s)", " ".join(reason.split())[:300])
+        log.warning("training.compile: a graph was not compiled (%s)", " ".join(reason.split())[:300])
 
 
 def _compile(objective: Objective, example: Batch | PackedBatch, *, sharded: bool) -> None:

@@ -54,8 +54,8 @@ class Identity:
         if self.packed != saved.packed:
             before, now = ("packed" if identity.packed else "padded" for identity in (saved, self))
             raise NmtError(
-                f"{run} holds a run with {before} batches, and training.packed={str(self.packed).lower()} would give "
-                f"{now} ones with other pairs: set training.packed=null, or set a new run_dir"
+                f"{run} contains a run with {before} batches, and training.packed={str(self.packed).lower()} would "
+                f"give {now} ones with other pairs: set training.packed=null, or set a new run_dir"
             )
         for path, (before, now) in changed.items():
             log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)
@@ -92,7 +92,7 @@ def _not_resumable(
         for path, (before, _) in changed.items()
     ]
     return NmtError(
-        f"{run} holds a run with {difference} ({'; '.join(reasons) or f'the files of {files} have changed'}): "
+        f"{run} contains a run with {difference} ({'; '.join(reasons) or f'the files of {files} have changed'}): "
         f"restore {' '.join(restore) or 'them'}, or set a new run_dir"
     )
 
@@ -110,9 +110,11 @@ def comparable_scores(progress: Progress, saved: Identity, now: Identity) -> dic
     if progress.step == 0:
         return {}
     if same_text:
-        log.info("validation: the search has changed: from now on, only losses are compared with those at the start")
+        log.info(
+            "validation: the search settings have changed: only losses are still compared with the losses at the start"
+        )
         return losses
-    log.info("validation: the text has changed: from now on, nothing is compared with the scores at the start")
+    log.info("validation: the text has changed: scores are no longer compared with the scores at the start")
     return {}
 
 

@@ -227,7 +227,9 @@ def packs(objective: Objective, packed: bool | None, ranks: Ranks, *, sharded: b
         return False
     reason = "" if objective.model.can_pack else "this model takes padded batches only"
     if not reason and not on_gpu:
-        log.info("training.packed: slow without CUDA, and attention's memory grows with the square of a batch's size")
+        log.info(
+            "training.packed: slow without CUDA, and the memory of attention grows with the square of the batch size"
+        )
     if not reason and on_gpu and not sharded:
         reason = next(filter(None, ranks.all_gather(_reason_it_fails(objective))), "")
     if reason and packed:

@@ -76,7 +76,9 @@ class Profile:
         if missing > 0:
             if self._steps >= SKIPPED + TIMED:
                 self._trace.stop()
-            log.warning("--profile: training ended %d steps before the profile did: raise training.max_steps", missing)
+            log.warning(
+                "--profile: training ended %d steps before the profile was complete: raise training.max_steps", missing
+            )
 
     def _report(self) -> None:
         rows = {**self._seconds, "other": self._total - sum(self._seconds.values())}

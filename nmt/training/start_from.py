@@ -122,7 +122,9 @@ def read(config: Config) -> tuple[Config, Start | None]:
     if own:
         before, config = config, _with_vocabulary_of(config, checkpoint.config)
         for name, (run_value, model_value) in writer.differences(before, config).items():
-            log.info("training.start_from: %s: %s, from the model's vocabulary, not %s", name, model_value, run_value)
+            log.info(
+                "training.start_from: %s: %s, as in the model's vocabulary, instead of %s", name, model_value, run_value
+            )
     origin = {"file": str(path), "sha256": file_digest(path), **recorded}
     return config, Start(origin, checkpoint.vocabulary if own else None)
 

@@ -156,7 +156,7 @@ def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         return tensors, metadata
     raise NmtError(
         f"{run / 'state'}: all states there are damaged: set a new run_dir, or delete that folder to start again from "
-        "step 0 (the checkpoints are then moved aside)"
+        "step 0 (the checkpoints are then moved to another folder)"
     )
 
 

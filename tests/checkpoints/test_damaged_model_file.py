@@ -89,7 +89,7 @@ def test_no_settings_make_a_model_larger_than_the_file(
     [
         ({"format": None}, "not an nmt model"),
         ({"version": "999"}, "version 999; this nmt reads version 1"),
-        ({"config": None}, "holds no settings"),
+        ({"config": None}, "has no settings"),
         ({"config": "decoding: {beam_width: 3}"}, "settings inside"),
         ({"provenance": '{"a":' * 100_000}, "damaged: its provenance"),
     ],
@@ -104,7 +104,7 @@ def test_metadata_that_are_missing_or_malformed(
     ("name", "tensor", "message"),
     [
         ("vocabulary.source", torch.zeros(9, dtype=torch.uint8), "vocabulary: not a SentencePiece model"),
-        ("vocabulary.source", None, "holds no vocabulary"),
+        ("vocabulary.source", None, "has no vocabulary"),
         ("vocabulary.more", torch.zeros(9, dtype=torch.uint8), "has an unknown tensor vocabulary.more"),
         ("extra", torch.zeros(9), "has an unknown tensor extra"),
         ("model.target_embedding.weight", torch.zeros(300, 33), "its settings and vocabulary need [300, 32]"),

@@ -104,7 +104,7 @@ def test_a_killed_calibration_leaves_the_old_file_or_the_new(model: Path, text: 
         ("empty", "a.en: fewer than 200 lines"),
         ("skipped", "a.en: fewer than 200 lines with a translation"),
         ("file", "model.safetensors: is read-only: make it writable"),
-        ("meanwhile", "model.safetensors: has changed meanwhile: run the command again"),
+        ("meanwhile", "model.safetensors: was changed by another program: run the command again"),
         ("training", "run: another process is training there"),
         ("exported", "exported: an exported folder: change the model file, and export it again"),
     ],

@@ -35,7 +35,7 @@ def test_the_file_names_what_is_given_and_leaves_the_rest_at_its_default() -> No
     assert (status, out) == (0, "my.yaml\n")
     assert log.startswith("nmt.schema.json: with it, editors complete and check the config\n")
     log = log.partition("\n")[2]
-    assert log.startswith("Preset base, because the training text does not exist yet: the paper's base model, ")
+    assert log.startswith("Preset base, because the training text cannot be read yet: the paper's base model, ")
     log = log.partition("\n")[2]
     assert log == "next: check the settings at the top of my.yaml (languages: cs to no), then run: nmt train my.yaml\n"
     config = schema.load(Path("my.yaml"))

@@ -115,8 +115,8 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     assert same_weights(step_0(run), best) and step_0(run).vocabulary.protos == best.vocabulary.protos
     for said in (
         f"training.start_from: {trained / 'best.safetensors'}, step ",
-        "training.start_from: vocabulary.size: 300, from the model's vocabulary, not 290",
-        "training.start_from: vocabulary.normalization: fold_source, from the model's vocabulary, not nfkc",
+        "training.start_from: vocabulary.size: 300, as in the model's vocabulary, instead of 290",
+        "training.start_from: vocabulary.normalization: fold_source, as in the model's vocabulary, instead of nfkc",
         "vocabulary: 300 subwords of the model in training.start_from",
         "(since the start: validation_loss ",
     ):

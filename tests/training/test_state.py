@@ -239,5 +239,5 @@ def test_other_data_and_another_vocabulary_are_refused(
     session = Session.start(tmp_path, make_config())
     session.save(1)
     identity = dataclasses.replace(session.identity, **{field: "another"})
-    with pytest.raises(NmtError, match=f"holds a run .*{what}"):
+    with pytest.raises(NmtError, match=f"contains a run .*{what}"):
         state.restore(tmp_path, identity, session.train_step, Ranks())

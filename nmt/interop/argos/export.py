@@ -11,7 +11,7 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,6 @@ from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.errors import NmtError
 from nmt.interop import export_folder, model_card
 from nmt.interop.ctranslate2 import files as ctranslate2_files
-from nmt.interop.ctranslate2.export import CTranslate2Exporter
 from nmt.interop.ctranslate2.files import QUANTIZATIONS
 from nmt.interop.ctranslate2.model import load_package
 from nmt.interop.exporter import ExportOptions
@@ -53,14 +52,11 @@ class ArgosExporter:
     suffix: str | None = ".argosmodel"
     has_splitter = True
     has_shortlist = False
+    model_values: Mapping[str, Collection[object]] = ctranslate2_files.VALUES
 
-    def check(self, loaded: Checkpoint) -> None:
-        load_package()
-        self.check_model(loaded)
-
-    def check_model(self, loaded: Checkpoint) -> None:
-        CTranslate2Exporter().check_model(loaded)
-        config = loaded.config
+    def check_settings(self, config: Config) -> None:
+        if problem := ctranslate2_files.unsupported(config.model):
+            raise NmtError(problem)
         if config.data.language_pairs.tag_count() > 1:
             raise NmtError(
                 f"data.language_tags: {config.data.language_tags}: Argos Translate can put one token before a source: "
@@ -77,6 +73,13 @@ class ArgosExporter:
                     f"language {language!r}: Argos Translate needs the code of a language, such as en or pt-BR: "
                     "correct data.source_language and data.target_language, or import with --languages"
                 )
+
+    def check(self, loaded: Checkpoint) -> None:
+        load_package()
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
+        self.check_settings(loaded.config)
         _check_decoding(loaded.vocabulary)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:

@@ -10,7 +10,7 @@ Shapes: D d_model, V subwords.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,16 @@ SETTINGS_ITEM = "special:model.yml"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "quick_gelu": "gelu"}  # Marian's gelu is quick_gelu
 _NORM_EPSILON = 1e-6  # Marian's
 _WIDTHS, _ROWS = 64, 8  # widths and vocabularies must be multiples of these
+# The values of settings of `model` that the engine supports.
+_VALUES: Mapping[str, Sequence[object]] = {
+    "norm": ["post"],  # with pre, Marian computes keys and values from inputs that are not normalised
+    "positions": ["concatenated"],
+    "position_offset": [0],
+    "decoder_start": ["zero"],
+    "norm_epsilon": [_NORM_EPSILON],
+    "activation": list(_ACTIVATIONS),
+    "tie": ["all", "target"],
+}
 _FIX = "train a model with this setting, or export with --format ctranslate2"
 # The largest sum of two neighbours in a column, as integers of the same sign. Processors multiply them with inputs of
 # up to 254 (127 is added to inputs), and add both products in 16 bits; larger sums saturate.
@@ -52,6 +62,10 @@ class BergamotExporter:
     suffix: str | None = None
     has_splitter = False
     has_shortlist = True
+    model_values: Mapping[str, Collection[object]] = _VALUES
+
+    def check_settings(self, config: Config) -> None:
+        check(config)
 
     def check(self, loaded: Checkpoint) -> None:
         self.check_model(loaded)
@@ -105,16 +119,7 @@ def check(config: Config) -> None:
             "Bergamot's heads are d_model / heads wide: train with heads that divide d_model, and without key_size and "
             "value_size"
         )
-    supported: dict[str, Sequence[object]] = {
-        "norm": ["post"],  # with pre, Marian computes keys and values from inputs that are not normalised
-        "positions": ["concatenated"],
-        "position_offset": [0],
-        "decoder_start": ["zero"],
-        "norm_epsilon": [_NORM_EPSILON],
-        "activation": list(_ACTIVATIONS),
-        "tie": ["all", "target"],
-    }
-    for key, values in supported.items():
+    for key, values in _VALUES.items():
         if (value := getattr(model, key)) not in values:
             raise NmtError(f"model.{key}: {value}: Bergamot needs {' or '.join(map(str, values))}: {_FIX}")
     for key in ("d_model", "feed_forward"):

@@ -1,11 +1,11 @@
 """Exports a model as a CTranslate2 folder: the files of `nmt.interop.ctranslate2.files`, and nmt's own files."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config.schema import DecodingConfig
+from nmt.config.schema import Config, DecodingConfig
 from nmt.decoding.confidence import Calibration
 from nmt.errors import NmtError
 from nmt.interop import export_folder, model_card, parity
@@ -24,14 +24,18 @@ class CTranslate2Exporter:
     suffix: str | None = None
     has_splitter = False
     has_shortlist = True
+    model_values: Mapping[str, Collection[object]] = ctranslate2_files.VALUES
+
+    def check_settings(self, config: Config) -> None:
+        if problem := ctranslate2_files.unsupported(config.model):
+            raise NmtError(problem)
 
     def check(self, loaded: Checkpoint) -> None:
         load_package()
         self.check_model(loaded)
 
     def check_model(self, loaded: Checkpoint) -> None:
-        if problem := ctranslate2_files.unsupported(loaded.config.model):
-            raise NmtError(problem)
+        self.check_settings(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
         write(destination, loaded, options.quantization)

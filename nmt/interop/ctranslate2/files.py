@@ -31,8 +31,8 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8
 _INT8_LARGEST = 63
 # CTranslate2's `GELU` is the exact x · Φ(x) too; `GELUTanh` is an approximation.
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "quick_gelu": "GELUSigmoid", "swish": "SWISH"}
-# The values that can be written. Another value, such as one that is new in nmt, gives another model.
-_VALUES: Mapping[str, Collection[str]] = {
+# The values of settings of `model` that can be written. Another value, such as a new one, gives another model.
+VALUES: Mapping[str, Collection[str]] = {
     "activation": _ACTIVATIONS,
     "norm": ("post", "pre"),
     "positions": ("interleaved", "concatenated", "learned", "rotary"),
@@ -45,7 +45,7 @@ def unsupported(model: ModelConfig) -> str | None:
     """The first setting that cannot be written, and why; None if all settings can be written."""
     if not isinstance(model, TransformerConfig):
         return f"model.architecture: {model.architecture}: CTranslate2 has no such model"
-    for key, values in _VALUES.items():
+    for key, values in VALUES.items():
         if (value := getattr(model, key)) not in values:
             return f"model.{key}: {value}: nmt cannot write it for CTranslate2, only {', '.join(values)}"
     return None

@@ -11,7 +11,7 @@ Shapes: D d_model.
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -55,6 +55,7 @@ _VALUES: Mapping[str, tuple[Sequence[str], str]] = {
     "tie": (["all", "target", "none"], "nmt cannot write it for Marian"),
     "decoder_start": (["bos", "eos", "zero"], "nmt cannot write it for Marian"),
 }
+_FIXED = {"norm_epsilon": 1e-5, "position_offset": 0}  # the only values in transformers' Marian
 
 
 class MarianExporter:
@@ -65,6 +66,13 @@ class MarianExporter:
     suffix: str | None = None
     has_splitter = False
     has_shortlist = False
+    model_values: Mapping[str, Collection[object]] = {
+        **{key: values for key, (values, _) in _VALUES.items()},
+        **{key: [value] for key, value in _FIXED.items()},
+    }
+
+    def check_settings(self, config: Config) -> None:
+        check(config)
 
     def check(self, loaded: Checkpoint) -> None:
         hugging_face.load_package()
@@ -115,7 +123,7 @@ def check(settings: Config) -> None:
             f"model.heads: {model.heads}: Marian needs model.d_model: {model.d_model} to be a multiple of it: {fix} "
             "a divisor of it"
         )
-    for key, value in (("norm_epsilon", 1e-5), ("position_offset", 0)):
+    for key, value in _FIXED.items():
         if getattr(model, key) != value:
             raise NmtError(f"model.{key}: {getattr(model, key)}: it is always {value:g} in Marian: {fix} {value:g}")
     width = model.d_model // model.heads

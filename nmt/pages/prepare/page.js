@@ -113,7 +113,7 @@ function scoreOf({name, pairs, missing, range, bars, edges, table}) {
   const titles = shares.map((share, bin) => `${value(edges[bin])} – ${value(edges[bin + 1])}: ${percent(share, 1)} of the pairs`);
   const labels = ticks(edges[0], edges.at(-1), 6).map(tick => [(tick - edges[0]) / width, value(tick)]);
   const [low, median, high] = range.map(value), lacking = missing ? `; ${count(missing)} of ${count(pairs)} pairs have no score` : "";
-  return [figure([name], `From ${low} to ${high}, median ${median}${lacking}. The first and the last bar hold what is beyond.`, [shares], labels, titles, name),
+  return [figure([name], `From ${low} to ${high}, median ${median}${lacking}. The first and the last bar include all values beyond them.`, [shares], labels, titles, name),
     tableOf(`Pairs that a bound of ${name} keeps`, table)];
 }
 
@@ -135,16 +135,16 @@ function commonestOf({commonest, languages, kept}) {
 function corpusOf(corpus, number) {
   const parts = [make("h3", {textContent: "Dropped"}),
     make("div", {className: "drops"}, ...corpus.drops.map(drop => dropOf(drop, corpus)))];
-  if (corpus.scores.length) parts.push(make("h3", {textContent: "Scores"}), note("Of all pairs before any rule. What a bound keeps is the share of the pairs with a score."),
+  if (corpus.scores.length) parts.push(make("h3", {textContent: "Scores"}), note("Scores of all pairs, before any rule is applied. The share that a bound keeps is a share of the pairs with a score."),
     make("div", {className: "charts"}, ...corpus.scores.map(score => make("div", {}, ...scoreOf(score)))));
   if (corpus.kept) {
-    parts.push(make("h3", {textContent: "Lengths of what is kept"}), make("div", {className: "charts"}, lengthsOf(corpus), ratiosOf(corpus)));
+    parts.push(make("h3", {textContent: "Lengths of the kept pairs"}), make("div", {className: "charts"}, lengthsOf(corpus), ratiosOf(corpus)));
     parts.push(...languagesOf(corpus), ...commonestOf(corpus));
-    parts.push(make("h3", {textContent: "Pairs that are kept and look suspicious"}), note("The most extreme ones of each kind. They may well be right."),
+    parts.push(make("h3", {textContent: "Suspicious pairs that are kept"}), note("The most extreme pairs of each kind. They may be correct."),
       ...corpus.suspicious.map(({title, score, examples}) => make("details", {}, make("summary", {textContent: title}), note(`Score: ${score}.`), pairsOf(examples, corpus.languages))));
     parts.push(make("h3", {textContent: "A sample"}), make("details", {}, make("summary", {textContent: `${corpus.sample.length} pairs at equal distances`}),
       pairsOf(corpus.sample.map(([source, target]) => ({source, target})), corpus.languages)));
-    if (corpus.marked.length) parts.push(make("h3", {textContent: "Marked terms"}), note("Training text with data.augment.terms: after a term the translation that the model shall use."),
+    if (corpus.marked.length) parts.push(make("h3", {textContent: "Marked terms"}), note("Training text with data.augment.terms: each term is followed by the translation that the model should use."),
       make("details", {}, make("summary", {textContent: `The first ${corpus.marked.length} pairs`}), pairsOf(corpus.marked.map(([source, target]) => ({source, target})), corpus.languages)));
   }
   const title = [make("h2", {}, make("bdi", {}, ...pathed(corpus.label))), make("small", {textContent: `${count(corpus.kept)} of ${count(corpus.read)} pairs kept, ${percent(corpus.read - corpus.kept, corpus.read)} dropped`})];
@@ -153,7 +153,7 @@ function corpusOf(corpus, number) {
 
 function overlapOf({label, languages, total, pairs, folded, sources, table, pair_examples, source_examples}) {
   const parts = [make("h3", {}, make("bdi", {}, ...pathed(label))),
-    make("p", {textContent: `Of ${count(total)} validation pairs, ${count(pairs)} (${percent(pairs, total)}) are training pairs too${folded ? `, ${count(folded)} of them but for case, accents, punctuation or spaces` : ""}. Of ${count(sources)} more (${percent(sources, total)}), the source alone is in the training text, with another target.`}),
+    make("p", {textContent: `Of ${count(total)} validation pairs, ${count(pairs)} (${percent(pairs, total)}) are training pairs too${folded ? `, ${count(folded)} of them apart from case, accents, punctuation or spaces` : ""}. Of ${count(sources)} more (${percent(sources, total)}), the source alone is in the training text, with another target.`}),
     tableOf("Validation text by corpus", table)];
   if (pair_examples.length) parts.push(make("details", {}, make("summary", {textContent: "Pairs that are in both"}), pairsOf(pair_examples, languages)));
   if (source_examples.length) parts.push(make("details", {}, make("summary", {textContent: "Sources with another target in the training text"}),
@@ -169,14 +169,14 @@ const pieces = found => make("ul", {className: "pieces"}, ...found.map(([piece, 
 
 function vocabularyOf(one) {
   const parts = [make("h3", {textContent: `${count(one.size)} subwords for ${one.languages}`}),
-    make("p", {textContent: `Of ${count(one.subwords)} subwords that stand for text, ${percent(one.enough, one.subwords)} occur ${one.often} times or more, and ${count(one.unused)} never.`}),
+    make("p", {textContent: `Of ${count(one.subwords)} subwords that represent text, ${percent(one.enough, one.subwords)} occur ${one.often} times or more, and ${count(one.unused)} never.`}),
     note(one.augmented ? "Counted in the text before data.augment changes it: subwords for the capitals, symbols and markup that it adds are rare or unused here."
       : "Models learn rare subwords badly. A vocabulary of which less than 95 % occur 100 times or more may be too large for the text (Gowda and May 2020). Byte-pair encoding always leaves some subwords unused: parts of longer ones.")];
   for (const {side, characters, distinct, missing, missing_distinct, most_frequent_missing} of one.characters) {
     parts.push(make("p", {textContent: `${side}: ${percent(characters - missing, characters)} of ${count(characters)} characters are in the vocabulary; of ${count(distinct)} different ones, ${count(missing_distinct)} are not.`}));
     if (most_frequent_missing.length) parts.push(make("ul", {className: "pieces"}, ...most_frequent_missing.map(([character, name, times]) => make("li", {title: name}, make("bdi", {textContent: visible(character)}), make("small", {textContent: `${name} ${count(times)}`})))));
   }
-  for (const [title, found] of [["Longest", one.longest], ["Rarest that are used", one.rarest], ["Unused", one.unused_examples.map(piece => [piece])]])
+  for (const [title, found] of [["Longest", one.longest], ["Rarest used", one.rarest], ["Unused", one.unused_examples.map(piece => [piece])]])
     if (found.length) parts.push(make("h4", {textContent: title}), pieces(found));
   return make("div", {}, ...parts);
 }

@@ -93,7 +93,7 @@ function showTables() {
 function showSessions() {
   const rows = data.sessions.flatMap((sessions, run) => sessions.map(each => of(run, make("tr", {},
     make("th", {scope: "row"}, swatch(run), " ", named(run)),
-    ...[clock(each.started), count(each.step), clock(each.ended), count(each.last_step), each.outcome ?? "in training or killed"]
+    ...[clock(each.started), count(each.step), clock(each.ended), count(each.last_step), each.outcome ?? "still training, or killed"]
       .map(textContent => make("td", {textContent}))))));
   const titles = ["run", "started (UTC)", "at step", "ended (UTC)", "at step", "outcome"];
   const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));

@@ -128,7 +128,7 @@ def _step(run: Run) -> int:
 
 def _state(run: Run) -> str:
     if run.sessions:
-        return run.sessions[-1].outcome or "not ended: in training or killed"
+        return run.sessions[-1].outcome or "not finished: still training, or killed"
     if _step(run) >= run.config.training.max_steps:
         return "finished: training.max_steps reached"
     return "not finished" if run.totals else "not started"

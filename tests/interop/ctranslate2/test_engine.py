@@ -172,7 +172,7 @@ def test_a_model_that_it_does_not_have_is_left_to_pytorch_before_its_weights_are
 ) -> None:
     """A recurrent one, or one with a value of a setting that was added to the model alone."""
     monkeypatch.setattr(ctranslate2_engine, "from_model_file", lambda *_: pytest.fail("opened by CTranslate2"))
-    monkeypatch.setitem(files._VALUES, "norm", ("other",))  # type: ignore[arg-type]
+    monkeypatch.setitem(files.VALUES, "norm", ("other",))  # type: ignore[arg-type]
     why = "model.norm: post: nmt cannot write it for CTranslate2, only other"
     assert loaded(model, caplog)[1] == f"search: PyTorch ({why})"
     recurrent = replace(make_model().config, model=RecurrentConfig(embedding_size=8, hidden_size=8))

@@ -17,7 +17,7 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import export
 from nmt.commands.imports import import_model
-from nmt.commands.init import init
+from nmt.commands.init import InitRequest, init
 from nmt.commands.train import train
 from nmt.config import reader
 from nmt.config.schema import Config
@@ -335,8 +335,11 @@ def test_a_config_for_training_further_has_its_tokens_and_codes(tmp_path: Path) 
         model_file.save(file, read.checkpoint({}))
         write_corpus(tmp_path, "train", 20, seed=1)
         write_corpus(tmp_path, "validation", 2, seed=2)
-        config, texts = tmp_path / f"{family}.yaml", (tmp_path / "train.en", tmp_path / "train.de")
-        init(config, "en", "de", texts, (tmp_path / "validation.en", tmp_path / "validation.de"), file)
+        config = tmp_path / f"{family}.yaml"
+        texts, held_out = (
+            [tuple(tmp_path / f"{name}.{code}" for code in ("en", "de"))] for name in ("train", "validation")
+        )
+        init(InitRequest(config, "en", "de", texts, held_out, start_from=file))
         overrides = ["training.max_steps=1", f"run_dir={tmp_path / family}/run", "training.batch_tokens=128"]
         settings = reader.parse(Config, config.read_text(encoding="utf-8"), "it", overrides)
         train(settings, "cpu")

@@ -22,7 +22,7 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import export
 from nmt.commands.imports import import_model
-from nmt.commands.init import init
+from nmt.commands.init import InitRequest, init
 from nmt.commands.train import train
 from nmt.config import schema
 from nmt.data.subwords.vocabulary import BOS
@@ -187,9 +187,10 @@ def test_a_run_from_an_imported_model_is_resumed_bit_for_bit(tmp_path: Path) -> 
     (tmp_path / "hub").mkdir()
     import_model(str(marian_folder(tmp_path / "hub")), tmp_path / "start.safetensors")
     for side, seed in (("en", 6), ("de", 7)):
-        (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in text(seed)), encoding="utf-8")
-    files = [tmp_path / "train.en", tmp_path / "train.de"]
-    init(tmp_path / "c.yaml", None, None, (files[0], files[1]), (files[0], files[1]), tmp_path / "start.safetensors")
+        for name in ("train", "validation"):
+            (tmp_path / f"{name}.{side}").write_text("".join(f"{line}\n" for line in text(seed)), encoding="utf-8")
+    corpora = {name: [(tmp_path / f"{name}.en", tmp_path / f"{name}.de")] for name in ("train", "validation")}
+    init(InitRequest(tmp_path / "c.yaml", **corpora, start_from=tmp_path / "start.safetensors"))
     models = {}
     for name, steps in (("once", [12]), ("resumed", [5, 12])):
         for most in steps:
@@ -211,9 +212,13 @@ def test_with_another_vocabulary_known_subwords_keep_row_and_bias(tmp_path: Path
     (tmp_path / "hub").mkdir()
     read = HUB_IMPORTER.read(marian_folder(tmp_path / "hub"), "name", ())
     model_file.save(tmp_path / "start.safetensors", read.checkpoint({}))
-    (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in text(6)), encoding="utf-8")
-    files = tmp_path / "train.txt", tmp_path / "train.txt"
-    init(tmp_path / "c.yaml", None, None, files, files, tmp_path / "start.safetensors")
+    files = [tmp_path / name for name in ("train.en", "train.de", "validation.en", "validation.de")]
+    for path in files:
+        path.write_text("".join(f"{line}\n" for line in text(6)), encoding="utf-8")
+    train_set, validation_set = (files[0], files[1]), (files[2], files[3])
+    init(
+        InitRequest(tmp_path / "c.yaml", None, None, [train_set], [validation_set], (), tmp_path / "start.safetensors")
+    )
     few = ["training.max_steps=1", "training.batch_tokens=200", "training.validation_bleu=false"]
     few += ["data.validation_in_training=warn", "vocabulary.relearn=true", "vocabulary.size=320"]
     train(schema.load(tmp_path / "c.yaml", [*few, f"run_dir={tmp_path / 'run'}"]), "cpu")

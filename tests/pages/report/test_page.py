@@ -76,7 +76,7 @@ def test_corpora_are_a_table_of_the_newest_row() -> None:
 @pytest.mark.parametrize(
     ("change", "state"),
     [
-        ({"sessions": [Session("2030-01-01T00:00:00+00:00", 0, {})]}, "not ended: in training or killed"),
+        ({"sessions": [Session("2030-01-01T00:00:00+00:00", 0, {})]}, "not finished: still training, or killed"),
         ({"sessions": [], "totals": {"step": 7}}, "not finished"),
     ],
 )
