@@ -101,7 +101,7 @@ def _smaller(png: bytes) -> bytes:
     if not shutil.which("pngquant"):
         return png
     return subprocess.run(
-        ["pngquant", "--strip", "--speed", "1", "-"], input=png, stdout=subprocess.PIPE, check=True
+        ["pngquant", "--strip", "--speed", "1", "64", "-"], input=png, stdout=subprocess.PIPE, check=True
     ).stdout
 
 
@@ -159,7 +159,7 @@ def draw_inspection(studio: Studio) -> None:
     studio.browser.click(f"#from li:nth-child({word}) button")
     studio.browser.js("document.activeElement.blur()")
     studio.shoot("inspect-page.png", "h1, [aria-label^=The], #attention .row, #viewer, #every")
-    studio.shoot("inspect-beam.png", "#aligned, [aria-labelledby=beam-title]")
+    studio.shoot("inspect-beam.png", "#aligned, section[aria-labelledby=beam-title]", scale=1.25)
 
 
 def draw_data(studio: Studio) -> None:
