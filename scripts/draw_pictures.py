@@ -73,15 +73,14 @@ class Studio:
         self.browser.open(url if "://" in url else (self.folder / url).as_uri(), ready, width, dark)
         self.browser.devtools("Emulation.setScrollbarsHidden", {"hidden": True})
 
-    def shoot(self, name: str, selector: str = "body", scale: float = 1.5) -> None:
-        """Write a picture of the smallest rectangle that holds all shown elements of the selector."""
+    def shoot(self, name: str, selector: str, scale: float = 1.5, margin: int = 12) -> None:
+        """Write a picture of the smallest rectangle that holds all shown elements of the selector, and a margin."""
         left, top, right, bottom = self.browser.js(
             f"const boxes = Array.from(document.querySelectorAll({json.dumps(selector)}))"
             "  .filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect());"
             "return [Math.min(...boxes.map(b => b.left)), Math.min(...boxes.map(b => b.top)) + scrollY,"
             "  Math.max(...boxes.map(b => b.right)), Math.max(...boxes.map(b => b.bottom)) + scrollY]"
         )
-        margin = 0 if selector == "body" else 12
         clip = {
             "x": max(left - margin, 0), "y": max(top - margin, 0), "scale": scale,
             "width": right - left + 2 * margin, "height": bottom - top + 2 * margin,
@@ -113,7 +112,7 @@ def draw_service(studio: Studio) -> None:
                 _translate(studio, url, width, dark, details=width == 1280)
                 shown = "h1, form, #details" if width == 1280 else "h1, form"
                 studio.shoot(f"serve-{width}-{'dark' if dark else 'light'}.png", shown, scale=1.25)
-        _translate(studio, url, 900, dark=False, details=True)
+        _translate(studio, url, 1000, dark=False, details=True)
         studio.browser.js("for (const e of document.querySelectorAll('#best ~ *')) e.hidden = true")
         studio.shoot("translate.png", "h1, form, #details")
 
@@ -171,15 +170,13 @@ def draw_data(studio: Studio) -> None:
     (studio.folder / "crawled.yaml").write_text(CRAWLED)
     studio.nmt("prepare", "crawled.yaml", "--report", "data.html")
     studio.show("data.html", "#corpora summary")
-    # The examples of one rule, three of each kind.
-    studio.browser.js(
+    studio.browser.js(  # three examples of one rule
         """const rule = Array.from(document.querySelectorAll('#corpora details details'))
              .find(e => e.querySelector('summary').textContent.includes('wrong language'));
            rule.open = true;
-           for (const table of rule.querySelectorAll('table'))
-             Array.from(table.rows).slice(4).forEach(row => row.remove())"""
+           rule.querySelectorAll('li:nth-child(n+4)').forEach(example => example.remove())"""
     )
-    studio.shoot("prepare-report.png", "h1, section:has(#summary), #corpora")
+    studio.shoot("prepare-report.png", "#corpora", scale=1.25)
 
 
 def draw_report(studio: Studio) -> None:
@@ -190,7 +187,7 @@ def draw_report(studio: Studio) -> None:
     (studio.folder / "runs" / "demo" / "evaluation-test.json").write_text(scores)
     studio.nmt("report", "runs/demo")
     studio.show("report.html", "#settings tr")
-    studio.shoot("report.png", "main", scale=1.25)
+    studio.shoot("report.png", "h1, section", scale=1.25)
 
 
 def draw_curves(studio: Studio) -> None:
@@ -213,9 +210,11 @@ def draw_curves(studio: Studio) -> None:
             f"""const kept = {json.dumps(kept)};
             for (const figure of document.querySelectorAll('#charts figure'))
               figure.hidden = !kept.some(title => figure.querySelector('figcaption').textContent.startsWith(title));
-            document.getElementById('charts').before(document.getElementById('legend'))"""
+            const legend = document.getElementById('legend'), charts = document.getElementById('charts');
+            legend.style = 'position: static; background: none; margin: 0; padding: 0 0 .5rem';
+            charts.before(legend)"""
         )
-        studio.shoot(name, "#legend, #charts")
+        studio.shoot(name, "#legend, #charts", margin=8)
 
 
 def draw_lengths(studio: Studio) -> None:
