@@ -37,8 +37,8 @@ TO_TRANSLATE = """\
 Yesterday evening, the doctor called my old teacher.
 
 Will she depart tomorrow?
-Maria gets up at half past six.
-Three hundred and forty-two."""
+At half past seven, Thomas must get up.
+Peter waits in the garden while the child sleeps."""
 CRAWLED = """\
 run_dir: runs/crawled
 data:
