@@ -9,6 +9,7 @@ import argparse
 import inspect
 import re
 import sys
+import textwrap
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,20 +41,21 @@ A run is described by one YAML file. `nmt train` and `nmt prepare` read it, and 
 
 """
 
-WRITTEN = """\
-This page is written by `scripts/make_settings_reference.py` from `nmt/config/sections.py`.
-
-## Top level
-
-"""
-
-
+WRITTEN = "This page is written by `scripts/make_settings_reference.py` from `nmt/config/sections.py`.\n"
 HEAD = "| setting | type | default | meaning | affects |\n| --- | --- | --- | --- | --- |\n"
 
 
 def page() -> str:
     """The content of configs/README.md."""
-    return "\n".join([INTRODUCTION + ABOUT, WRITTEN + reference(Config)])
+    tables = f"## Top level\n\n{reference(Config)}"
+    return "\n".join([INTRODUCTION + contents(tables), ABOUT, WRITTEN, tables])
+
+
+def contents(text: str) -> str:
+    """A paragraph that links to the sections of a text."""
+    titles = re.findall("^## (.*)$", text, re.MULTILINE)
+    links = (f"[{title}](#{title.lower().replace('.', '').replace(' ', '-')})" for title in titles)
+    return textwrap.fill(f"Sections: {' · '.join(links)}", 120) + "\n"
 
 
 def reference(declaration: type, without: str | None = None, path: str = "") -> str:

@@ -25,7 +25,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 SHORT = ("training.max_steps=2", "training.validate_every=2", "training.checkpoint_every=2", "training.log_every=1")
 
 
-def pretend_gpu(monkeypatch: pytest.MonkeyPatch, capability: int) -> None:
+def simulate_gpu(monkeypatch: pytest.MonkeyPatch, capability: int) -> None:
     """For `fastest_precision` alone."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
@@ -37,7 +37,7 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch, capability: int) -> None:
 def test_only_a_gpu_with_hardware_for_it_gets_bfloat16(
     monkeypatch: pytest.MonkeyPatch, capability: int, expected: str
 ) -> None:
-    pretend_gpu(monkeypatch, capability)
+    simulate_gpu(monkeypatch, capability)
     assert fastest_precision(CUDA) == expected
     assert fastest_precision(CPU) == fastest_precision(torch.device("mps")) == "float32"
 
