@@ -214,12 +214,13 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def edits() -> list[tuple[str, str, str]]:
     """The file, the old and the new lines of each place that the page changes."""
     places = []
-    for step in PAGE.split("\n**Step ")[1:]:
-        for diff in re.findall(r"```diff\n(.*?)```", step, re.DOTALL):
-            for place in diff.split("@@\n"):
+    for diff in re.findall(r"```diff\n(.*?)```", PAGE, re.DOTALL):
+        for part in diff.split("--- ")[1:]:
+            file, _, changes = part.partition("\n")
+            for place in changes.split("@@\n"):
                 lines = place.splitlines(keepends=True)
                 old, new = ("".join(line[1:] for line in lines if line[0] in marks) for marks in (" -", " +"))
-                places.append((step.split("`")[1], old, new))
+                places.append((file, old, new))
     return places
 
 
