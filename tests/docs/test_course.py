@@ -1,11 +1,13 @@
 """The course: its solutions are what nmt computes, its commands run, and its position encoding works as described."""
 
+import json
 import math
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from pydoc import locate
@@ -16,6 +18,7 @@ import sacrebleu
 import torch
 from helpers.page_commands import run_page
 from helpers.scripts import load
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from nmt.cli import app
@@ -206,6 +209,12 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     results = dict(run_page("docs/course.md", added, skipped))
     counted = next(output for line, output in results.items() if "--count" in line)
     assert "learned-positions" in counted and Path("inside/index.html").exists()
+    last = sorted(Path("runs/demo/checkpoints").glob("*.safetensors"))[-5:]
+    values = [load_file(path)["model.encoder.0.feed_forward.inner.weight"][0, 0] for path in last]
+    averaged = load_file("averaged.safetensors")["model.encoder.0.feed_forward.inner.weight"][0, 0]
+    torch.testing.assert_close(averaged, torch.stack(values).mean())  # exercise 16
+    nodes = json.loads(Path("inside/inspection.json").read_text(encoding="utf-8"))["beam"]["nodes"]
+    assert max(Counter(node["step"] for node in nodes).values()) == 2 * 4  # exercise 14
 
 
 # ------------------------------------------------------------------------ the position encoding
