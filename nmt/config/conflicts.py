@@ -229,9 +229,9 @@ def in_transformer(model: model_section.TransformerConfig) -> Iterator[str]:
         yield f"{model.d_model=} is not a multiple of {model.heads=}: change one, or give model.key_size and value_size"
     if model.d_model % 2 and model.positions in ("interleaved", "concatenated"):
         yield f"{model.d_model=} is odd, and {model.positions=!s} needs pairs of sine and cosine: make it even"
-    if model.position_offset and model.positions in ("learned", "rotary"):
+    if model.position_offset and model.positions not in ("interleaved", "concatenated"):
         yield f"{model.position_offset=} has no effect with {model.positions=!s}: delete it"
-    if model.positions == "rotary" and model.head_widths[0] % 2:
+    if model.rotates and model.head_widths[0] % 2:
         key_size = f"{model.key_size=}" if model.key_size else f"{model.d_model=} / {model.heads=}"
         yield f"{key_size} is odd, and {model.positions=!s} rotates pairs of numbers: make it even"
 

@@ -105,7 +105,7 @@ class TransformerConfig(_Tied):
 
     @property
     def rotates(self) -> bool:
-        """Whether positions rotate queries and keys; otherwise their encodings are added to embeddings."""
+        """Whether positions change queries and keys of self-attention; otherwise encodings are added to embeddings."""
         match self.positions:
             case "rotary":
                 return True
