@@ -222,9 +222,9 @@ def test_a_file_has_at_most_400_lines() -> None:
         assert path.read_text(encoding="utf-8").count("\n") <= 400, path
 
 
-def test_a_folder_has_at_most_9400_lines_and_commands_3000() -> None:
+def test_a_folder_has_at_most_9400_lines_and_commands_3050() -> None:
     lines = dict.fromkeys(LAYER, 0)
     for path in FILES:
         if part := part_of(module_of(path)):
             lines[part] += path.read_text(encoding="utf-8").count("\n")
-    assert max(lines.values()) <= 9_400 and lines["commands"] <= 3_000, lines
+    assert max(lines.values()) <= 9_400 and lines["commands"] <= 3_050, lines

@@ -74,7 +74,7 @@ def init(
     ] = None,
     pairs: Annotated[
         list[str] | None,
-        typer.Option(metavar="PAIR...", help="Several language pairs in one model, such as en-de en-sw."),
+        typer.Option(metavar="PAIR...", help="Several language pairs in one model, such as en-sw sw-en."),
     ] = None,
     preset: Annotated[PresetName | None, typer.Option(help="Settings to start from.")] = None,
     start_from: Annotated[
@@ -103,7 +103,8 @@ def init(
     text is small, else base.
 
     With --start-from and several --train, the first is new text, and the others are old text that is mixed in, so that
-    the model does not forget it.
+    the model does not forget it. With --pairs, each text is used for each pair of its languages, in both directions if
+    both are named.
 
     With --teacher, the file describes an endpoint: a service with a large language model, which nmt translate, evaluate
     and serve accept in place of a model file.
@@ -114,7 +115,7 @@ def init(
 
     Example: nmt init further.yaml --start-from model.safetensors --train memory.tmx --train old.en old.fi
 
-    Example: nmt init many.yaml --pairs en-de en-sw sw-en
+    Example: nmt init both.yaml --pairs en-fi fi-en --train train.en train.fi
 
     Example: nmt init --teacher teacher.yaml --target-language sw
     """
@@ -126,8 +127,8 @@ def init(
         raise typer.BadParameter("--preset and --start-from both choose the settings: give only one of them")
     if preset == "demo" and any((source_language, target_language, train, validation, pairs)):
         raise typer.BadParameter("--preset demo makes its own corpus: leave out languages and texts")
-    if pairs and any((source_language, target_language, train, validation)):
-        raise typer.BadParameter("--pairs writes file names to replace: leave out other languages and texts")
+    if pairs and (source_language or target_language):
+        raise typer.BadParameter("--pairs names the languages: leave out --source-language and --target-language")
 
     from nmt.commands import init, init_teacher
 

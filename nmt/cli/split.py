@@ -15,7 +15,7 @@ def split(
     output: Annotated[Path, options.file("A new folder for the files.", metavar="FOLDER")],
     languages: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="SOURCE TARGET", help="Endings of the new files. Default: those of the two files."),
+        typer.Option(metavar="SOURCE TARGET", help="Endings of the new files. Default: as the files say."),
     ] = None,
     columns: Annotated[
         tuple[str, str] | None,
@@ -51,7 +51,7 @@ def split(
 
     Example: nmt split my.en my.de --output data/my
 
-    Example: nmt split memory.tmx --by x-document --languages en de --output data/my
+    Example: nmt split memory.tmx --by x-document --output data/my
     """
     if len(files) > 2:
         raise typer.BadParameter(f"at most two FILES, not {len(files)}")

@@ -59,7 +59,8 @@ def export(
     pairs = loaded.config.data.language_pairs
     if pairs.several and as_file:
         raise NmtError(f"{output}: a file has one language pair, and the model has {len(pairs.pairs)}: name a folder")
-    exporter.check(loaded)
+    exporter.load_package()
+    exporter.check(loaded.config, loaded.vocabulary)
     command_models.log_chosen_files(open_model(model))
     # With several pairs, whoever runs `nmt shortlist` sees how much of the validation text a shortlist covers. And an
     # export does not download the training text.
@@ -86,7 +87,7 @@ def obstacle(format: Format, loaded: Checkpoint) -> str | None:
     not needed."""
     try:
         _check_architecture(loaded)
-        EXPORTERS[format].check_model(loaded)
+        EXPORTERS[format].check(loaded.config, loaded.vocabulary)
     except NmtError as error:
         return str(error)
     return None

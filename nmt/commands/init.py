@@ -3,16 +3,16 @@
 import logging
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from nmt.checkpoints import model_file
-from nmt.commands import demo_corpus, export
+from nmt.commands import demo_corpus
 from nmt.commands.init_size import TextSize, size_of_text
-from nmt.config import given_files, json_schema, schema
-from nmt.config.given_data import data_settings
-from nmt.config.given_files import Files
+from nmt.config import json_schema, schema
+from nmt.config.corpus_files import Files
+from nmt.config.data_template import DataTemplate, data_template
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.presets import PRESETS, PresetName
 from nmt.config.schema import Config, VocabularyConfig
@@ -55,7 +55,7 @@ class InitRequest:
 
     source_language, target_language: None for those of the file names or of a TMX file; without them, those of the
     model, or of the example in the documentation. train, validation: corpora, or nothing for file names to replace.
-    pairs: language pairs of such names, if there are several. start_from: a model file or a run folder, whose settings
+    pairs: language pairs of the model, if there are several. start_from: a model file or a run folder, whose settings
     are used; corpora after the first are then old text that is mixed in. preset: other settings to start from; `demo`
     also writes its corpus to data/demo; None is `small` if the training text is small, else `base`. program: a format
     of `nmt export` that must be able to represent the model. slurm: also write the job script train.slurm.
@@ -83,20 +83,22 @@ def init(request: InitRequest) -> None:
     check_new(config, "choose another name")
     if request.slurm:
         check_new(job, "move it away, or leave out --slurm")
-    start = _start(request)
-    first, remarks = _first_settings(request, start)
-    given = _parsed(first, {})  # raises NmtError for a language or a file name that a config cannot have
+    start = None if request.start_from is None else _model_settings(request.start_from, request.program)
+    template = _data_template(request, start)
+    first = {"run_dir": f"runs/{config.stem}", **template.settings}
+    data = _parsed(first, {}).data  # raises NmtError for a language or a file name that a config cannot have
     size = None
     if request.train:
-        new = request.start_from is not None
-        size = size_of_text(given.data, config, run_length.longest_text(), only_new=new)
-    origin, chosen = _origin_and_settings(request, size, start)
+        size = size_of_text(data, data.train[: template.new], config, run_length.longest_text())
+    if start is None:
+        origin, chosen = _preset_settings(request, size)
+    else:
+        origin, chosen = _further_settings(request, start, size, has_old_text=template.new < len(data.train))
     if request.program is not None:
-        chosen |= _settings_for(request.program, _parsed(first, chosen))
-        export.EXPORTERS[request.program].check_settings(_parsed(first, chosen))
+        chosen |= _supported_values(request.program, _parsed(first, chosen))
         origin += f" For nmt export --format {request.program}."
     head = _HEAD.format(name=shlex.quote(str(config)), schema=_SCHEMA, origin=origin)
-    text = config_text(head.split("\n"), first, chosen, remarks)
+    text = config_text(head.split("\n"), first, chosen, template.remarks)
     schema.parse(text, "init")
     if request.preset == "demo":
         demo_corpus.write(_DEMO)
@@ -117,36 +119,32 @@ def init(request: InitRequest) -> None:
     log.info(
         "next: check the settings at the top of %s (languages: %s), then run: nmt train %s",
         config,
-        ", ".join(" to ".join(pair) for pair in given.data.language_pairs.pairs),
+        ", ".join(" to ".join(pair) for pair in data.language_pairs.pairs),
         shlex.quote(str(config)),
     )
 
 
-def _start(request: InitRequest) -> Config | None:
+def _model_settings(model: Path, program: Format | None) -> Config:
     """The settings of the model to start from. Raises NmtError if the other program cannot represent it."""
-    if request.start_from is None:
-        return None
-    path = model_file.locate(request.start_from)
-    if request.program is None:
+    from nmt.checkpoints import model_file  # loads torch
+
+    path = model_file.locate(model)
+    if program is None:
         return model_file.load_header(path)[0]
+    from nmt.commands import export
+
     loaded = model_file.load_outline(path)
-    if reason := export.obstacle(request.program, loaded):
-        raise NmtError(f"--for {request.program}: {path} cannot be exported: {reason}")
+    if reason := export.obstacle(program, loaded):
+        raise NmtError(f"--for {program}: {path} cannot be exported: {reason}")
     return loaded.config
 
 
-def _first_settings(request: InitRequest, start: Config | None) -> tuple[dict[str, object], dict[str, str]]:
-    """The settings that the user should check, and remarks on some of them."""
+def _data_template(request: InitRequest, start: Config | None) -> DataTemplate:
     train, validation = request.train, request.validation
-    given_files.check("--train", train)
-    given_files.check("--validation", validation)
-    given_files.check_apart(train, validation)
     if request.preset == "demo":
         train = [(_DEMO / "train.en", _DEMO / "train.de")]
         validation = [(_DEMO / "validation.en", _DEMO / "validation.de")]
-    languages = request.source_language, request.target_language
-    settings, remarks = data_settings(languages, train, validation, request.pairs, start)
-    return {"run_dir": f"runs/{request.config.stem}", **settings}, remarks
+    return data_template((request.source_language, request.target_language), train, validation, request.pairs, start)
 
 
 def _parsed(first: dict[str, object], chosen: dict[str, object]) -> Config:
@@ -171,15 +169,8 @@ def write_new(path: Path, text: str) -> None:
             raise NmtError(f"{path}: exists already and is not overwritten: choose another name") from None
 
 
-def _origin_and_settings(
-    request: InitRequest, size: TextSize | None, start: Config | None
-) -> tuple[str, dict[str, object]]:
-    """A sentence about the origin of the settings, and the settings that differ from the defaults."""
-    if start is not None:
-        new = size.subwords * min(len(request.train), 2) if size is not None else None  # half of the pairs are old text
-        settings = _CAREFUL | ({} if new is None else run_length.of_further_training(new))
-        settings |= {"training.start_from": str(request.start_from), **_model_settings(start)}
-        return "Settings of the model that it starts from, with a low learning rate.", settings
+def _preset_settings(request: InitRequest, size: TextSize | None) -> tuple[str, dict[str, object]]:
+    """A sentence about the preset, and its settings, which fit the size of the text."""
     preset, reason = request.preset, ""
     if preset is None:
         preset = "small" if size is not None and size.subwords < run_length.SMALL_TEXT else "base"
@@ -196,11 +187,33 @@ def _origin_and_settings(
     return f"Preset {preset}{reason}: {PRESETS[preset].about}. Others: {others}.", settings
 
 
-def _settings_for(program: Format, config: Config) -> dict[str, object]:
-    """The settings of `model` that must change so that the program supports their values."""
-    values = export.EXPORTERS[program].model_values.items()
-    wrong = {key: supported for key, supported in values if getattr(config.model, key) not in supported}
-    return {f"model.{key}": next(iter(supported)) for key, supported in wrong.items()}
+def _further_settings(
+    request: InitRequest, start: Config, size: TextSize | None, *, has_old_text: bool
+) -> tuple[str, dict[str, object]]:
+    """A sentence about the model to start from, and the settings for its further training: the same kind of model and
+    the same search."""
+    settings = dict(_CAREFUL)
+    if size is not None:
+        settings |= run_length.of_further_training(size.subwords * (2 if has_old_text else 1))
+    settings["training.start_from"] = str(request.start_from)
+    for name, section in (("model", start.model), ("decoding", start.decoding)):
+        settings |= {f"{name}.{key}": value for key, value in to_dict(section, defaults=False).items()}
+    if start.vocabulary.shared != VocabularyConfig().shared:
+        settings["vocabulary.shared"] = start.vocabulary.shared
+    return "Settings of the model that it starts from, with a low learning rate.", settings
+
+
+def _supported_values(program: Format, config: Config) -> dict[str, object]:
+    """The settings of `model` that must change so that the program supports their values. Raises NmtError for other
+    settings that it does not support."""
+    from nmt.commands.export import EXPORTERS  # loads torch
+
+    changed = dict[str, Any]()
+    for key, supported in EXPORTERS[program].model_values.items():
+        if getattr(config.model, key) not in supported:
+            changed[key] = next(iter(supported))
+    EXPORTERS[program].check(replace(config, model=replace(config.model, **changed)))
+    return {f"model.{key}": value for key, value in changed.items()}
 
 
 def _write_schema(path: Path) -> None:
@@ -214,16 +227,3 @@ def _write_schema(path: Path) -> None:
                 log.info("%s is of another version of nmt: nmt schema writes the new one", path)
         else:
             log.info("%s: with it, editors complete and check the config", path)
-
-
-def _model_settings(start: Config) -> dict[str, object]:
-    """The settings of a run that give it the same kind of model and the same search as another model, if they are not
-    the defaults."""
-    sections = {"model": start.model, "decoding": start.decoding}
-    changed = {name: to_dict(section, defaults=False) for name, section in sections.items()}
-    if start.vocabulary.shared != VocabularyConfig().shared:
-        changed["vocabulary"] = {"shared": start.vocabulary.shared}
-    settings = dict[str, object]()
-    for section, values in changed.items():
-        settings |= {f"{section}.{name}": value for name, value in values.items()}
-    return settings

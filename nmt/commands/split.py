@@ -17,7 +17,7 @@ from pathlib import Path
 import regex
 
 from nmt.commands.document_split import DocumentPair, split_documents
-from nmt.config.language_codes import language_of_file
+from nmt.config.corpus_files import language_codes
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.cleaning.rules.near_duplicates import folded_texts
 from nmt.data.sources.corpus import column_values, read_pairs
@@ -49,7 +49,7 @@ def split(
     """Split the pairs in `files`, write the sets into a new folder, and log their sizes.
 
     files: one file with both sides, or two files of lines; languages: the endings of the new files, None for those of
-    the two files; columns: of the source and the target in one file; by: the column, or the file beside two files, with
+    `files`; columns: of the source and the target in one file; by: the column, or the file beside two files, with
     the names of the documents, None to split single pairs; held_out, most: see `split_pairs` and `split_documents`.
     Raises NmtError for files that cannot be read as pairs, for too few pairs, and for a folder that exists.
     """
@@ -117,7 +117,7 @@ def _documents(by: str, corpus: Corpus, data: DataConfig, count: int) -> list[st
     if len(names) != count:
         raise NmtError(f"{by} has {len(names):,} lines and {corpus.source} has {count:,}: each line needs its document")
     if not any(names):
-        raise NmtError(f"--by {by}: all names of documents are empty")
+        raise NmtError(f"--by {by}: no pair has a document: name another column, property of the units, or file")
     return names
 
 
@@ -168,9 +168,9 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
 
 
 def _languages(files: Sequence[Path], languages: tuple[str, str] | None) -> tuple[str, str]:
-    """The languages of the option, or else the endings of the two files."""
-    endings = languages or tuple(map(language_of_file, files))
-    if len(endings) != 2 or None in endings:
+    """The languages of the option, or else those of the file names or of a TMX file."""
+    source, target = languages or language_codes(tuple(files), (None, None), (), "--languages")
+    if source is None or target is None:
         other = ""
         if len(files) == 1:
             other = "if it is text in one language, give the file of the other one too; else "
@@ -178,7 +178,6 @@ def _languages(files: Sequence[Path], languages: tuple[str, str] | None) -> tupl
             f"{' '.join(map(str, files))}: what are the languages? {other}name them, such as: --languages en de (the "
             "new files are then train.en, train.de, …)"
         )
-    source, target = map(str, endings)
     for language in (source, target):
         if not regex.fullmatch(r"[\w-]+", language):
             raise NmtError(f"--languages: {language!r} is not a language code such as en that file names can end with")

@@ -7,6 +7,7 @@ from nmt.config.schema import Config
 from nmt.config.writer import in_one_line
 
 _COMMON = {  # the settings that are changed most often
+    "data": "license",
     "vocabulary": "size shared",
     "model": "d_model feed_forward layers heads dropout",
     "training": "batch_tokens micro_batch_tokens max_steps schedule learning_rate warmup_steps label_smoothing "
@@ -33,11 +34,10 @@ def config_text(
     in_order = sorted(other_settings, key=lambda path: list(_COMMON).index(path.partition(".")[0]))
     lines, current_section = list(head), ""
     for path, value in (dict(first) | {path: other_settings[path] for path in in_order}).items():
-        if path == in_order[0]:
-            lines += ["", _REST]
         section, _, key = path.rpartition(".")
         if section != current_section:
-            lines += ["", f"{section}:"]
+            rest = ["", _REST] if current_section == "data" else []  # the last section of `first`
+            lines += [*rest, "", f"{section}:"]
             current_section = section
         indent = "  " if section else ""
         lines += [f"{indent}# {remarks[path]}"] if path in remarks else []

@@ -29,7 +29,7 @@ from nmt.data.cleaning.statistics import CorpusStatistics, source_text
 from nmt.data.cleaning.summary import CorpusCounts, DataSummary, nothing_left
 from nmt.data.cleaning.training_text import TrainingText
 from nmt.data.cleaning.validation_overlap import Overlap
-from nmt.data.sources.corpus import Pair, about_training_text, check_files, fingerprint, read_pairs
+from nmt.data.sources.corpus import Pair, check_files, fingerprint, read_pairs, training_text_record
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.encoding import encode_pairs, encode_text, varied
 from nmt.data.subwords.term_marks import TermMarker, load_glossary
@@ -126,7 +126,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
         folder=store / data_key,
         overlaps=overlaps,
         problems=warnings,
-        training_text=about_training_text(data, fingerprints, [count.kept for count in counts], digests),
+        training_text=training_text_record(data, fingerprints, [count.kept for count in counts], digests),
     )
 
 
@@ -250,7 +250,8 @@ def _learned_vocabulary(
     if folder.exists():
         checksums.check(folder)
         try:
-            tokenizers = [vocabulary.load(path) for path in _files_of(folder)]
+            files = folder / _SOURCE_FILE, folder / _FILE  # only the second if both sides have the same normalization
+            tokenizers = [vocabulary.load(path) for path in files if path.name == _FILE or path.exists()]
         except NmtError as error:
             raise NmtError(f"{error}: delete the folder {folder} to learn it again") from None
         log.info("%s: %s subwords reused from %s", name, f"{len(tokenizers[0]):,}", folder)
@@ -285,15 +286,11 @@ def _learned_vocabulary(
     return tokenizers * (len(sides) // len(tokenizers))
 
 
-def _files_of(folder: Path) -> list[Path]:
-    """The files of a vocabulary: one for both sides if they have the same normalization."""
-    return [path for path in (folder / _SOURCE_FILE, folder / _FILE) if path.name == _FILE or path.exists()]
-
-
 def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
     """A sample of `sizes` of the `kept` pairs of each corpus, varied by data.augment. (A vocabulary learned from plain
     text would write capitalized text letter by letter.)"""
-    data, firsts = _without_joined(text.data), [0] * len(kept)  # of each corpus: the number of pairs before a chunk
+    data = replace(text.data, augment=replace(text.data.augment, joined=0.0))  # joined pairs have the same words
+    firsts = [0] * len(kept)  # of each corpus: the number of pairs before a chunk
     for corpus, pairs in text.cleaned.chunks():
         indices = np.arange(firsts[corpus], firsts[corpus] + len(pairs))
         sampled = np.flatnonzero(sampled_evenly(indices, kept[corpus], sizes[corpus])).tolist()
@@ -390,8 +387,3 @@ def _marker(text: TrainingText, store: Path) -> TermMarker | None:
         seconds = time.perf_counter() - start
         log.info("terms: %s words and their translations found in the text: %s (%.1f s)", len(words), path, seconds)
     return TermMarker(settings.share, json.loads(path.read_text(encoding="utf-8")))
-
-
-def _without_joined(data: schema.DataConfig) -> schema.DataConfig:
-    """The settings without data.augment.joined: joined pairs have the same words as the pairs."""
-    return replace(data, augment=replace(data.augment, joined=0.0))

@@ -13,6 +13,7 @@ from nmt.errors import NmtError
 if TYPE_CHECKING:
     from nmt.checkpoints.model_file import Checkpoint
     from nmt.config.schema import Config
+    from nmt.data.subwords.vocabulary import Vocabulary
 
 Format = Literal["ctranslate2", "marian", "argos", "bergamot"]
 
@@ -46,16 +47,12 @@ class Exporter(Protocol):
     has_shortlist: bool
     model_values: Mapping[str, Collection[object]]
 
-    def check_settings(self, config: "Config") -> None:
-        """Raises NmtError, which names the setting, if the program cannot represent a Transformer with these
-        settings."""
+    def load_package(self) -> object:
+        """Called before any work. Raises NmtError if a package that the export needs is missing."""
 
-    def check(self, loaded: "Checkpoint") -> None:
-        """Called before any work. Raises NmtError if a package is missing, and as `check_model`."""
-
-    def check_model(self, loaded: "Checkpoint") -> None:
-        """Raises NmtError if the program cannot represent the Transformer; the message names the setting. Needs no
-        package, and no values of weights."""
+    def check(self, config: "Config", vocabulary: "Vocabulary | None" = None) -> None:
+        """Raises NmtError, which names the setting, if the program cannot represent a Transformer with these settings
+        and this vocabulary."""
 
     def write(self, destination: Path, loaded: "Checkpoint", options: ExportOptions) -> None:
         """Write model, vocabulary, settings and model card into an existing empty folder, or into a file (see

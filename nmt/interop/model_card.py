@@ -139,16 +139,21 @@ def _training(loaded: Checkpoint) -> Iterator[str]:
             f"padding included{seen}, by {training.optimizer} with label smoothing {training.label_smoothing:g} and "
             f"dropout {config.model.dropout:g}."
         )
-        yield f"Training text: {_listed(list(map(_corpus_name, model_facts.training_text(loaded))))}."
+        yield f"Training text: {_listed(_corpora(loaded))}."
         yield f"License of the training text: {config.data.license or 'not stated'}."
-    if averaged := provenance.get("averaged"):
+    if len(averaged := provenance.get("averaged", ())) > 1:
         yield f"The weights are the mean of {len(averaged)} checkpoints."
     if not source and not step:
         yield "The model file does not say how it was trained."
 
 
-def _corpus_name(corpus: Mapping[str, Any]) -> str:
-    return f"{corpus['name']} ({corpus['pairs']:,} pairs)" if corpus["pairs"] is not None else str(corpus["name"])
+def _corpora(loaded: Checkpoint) -> list[str]:
+    """The training corpora. A corpus that is used in both directions is named once."""
+    names = dict[str, str]()  # by content, or by name in model files that do not state the content
+    for corpus in model_facts.training_text(loaded):
+        count = f" ({corpus['pairs']:,} pairs)" if corpus["pairs"] is not None else ""
+        names.setdefault(str(corpus["files"] or corpus["fingerprint"] or corpus["name"]), f"{corpus['name']}{count}")
+    return list(names.values())
 
 
 def _language_name(code: str) -> str:

@@ -15,8 +15,6 @@ from nmt.decoding.confidence import Calibration
 from nmt.interop.imported import UNKNOWN_TEXT
 
 _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
-
-
 # Entries of the provenance that are copied as they are.
 _TRAINING = ("step", "target_tokens", "nmt", "torch", DATE)
 _WEIGHTS = ("averaged", "selected", "ema_decay", "imported_from", "start_from")
@@ -59,7 +57,6 @@ def facts(loaded: Checkpoint) -> dict[str, Any]:
             "source": len(vocabulary.source),
             "target": len(vocabulary.target),
             "shared": vocabulary.shared,
-            "origin": vocabulary_origin(loaded),
         },
         "training_text": training_text(loaded),
         "licenses": {"training_text": text, "imported_model": imported},
@@ -129,21 +126,20 @@ def sizes(loaded: Checkpoint) -> dict[str, str | int | None]:
     """The architecture and its sizes by name; None for sizes that other architectures have."""
     model = loaded.config.model
     layers = getattr(model, "layers", None)
+    other = {key: getattr(model, key, None) for key in ("feed_forward", "heads", "cell")}
     return {
         "architecture": model.architecture,
         "encoder_layers": model.encoder_layers or layers,
         "decoder_layers": model.decoder_layers or layers,
         "width": model.width,
-        "feed_forward": getattr(model, "feed_forward", None),
-        "heads": getattr(model, "heads", None),
-        "cell": getattr(model, "cell", None),
+        **other,
     }
 
 
 def sizes_line(loaded: Checkpoint) -> str:
     """The architecture and its sizes in one line."""
     values = sizes(loaded)
-    line = f"{values['encoder_layers']} encoder and {values['decoder_layers']} decoder layers, width {values['width']}"
+    line = "{encoder_layers} encoder and {decoder_layers} decoder layers, width {width}".format_map(values)
     if isinstance(loaded.config.model, TransformerConfig):
         return f"Transformer: {line}, feed-forward {values['feed_forward']}, {values['heads']} heads"
     return f"recurrent ({values['cell']}): {line}"
@@ -156,28 +152,13 @@ def vocabulary_line(vocabulary: Vocabulary) -> str:
     return f"{len(vocabulary.source):,} and {len(vocabulary.target):,} SentencePiece subwords"
 
 
-def vocabulary_origin(loaded: Checkpoint) -> str | None:
-    """Where the subwords were learned; None for an exported folder, which has no weights and does not state it."""
-    if not loaded.weights:
-        return None
-    settings, provenance = loaded.config.vocabulary, loaded.provenance
-    files = [PurePath(file).name for file in (settings.source_model, settings.target_model) if file]
-    if files:
-        return f"from {' and '.join(files)}"
-    if "imported_from" in provenance:
-        return "from the imported model"
-    if "start_from" in provenance and not settings.relearn:
-        return "from the model that training started from"
-    return "learned from the training text"
-
-
 def training_text(loaded: Checkpoint) -> Sequence[Mapping[str, Any]]:
     """Of each training corpus: name, languages, number of pairs, and files with checksums or a fingerprint. Model files
     of earlier versions of nmt state only names and languages; imported models state nothing."""
-    data, recorded = loaded.config.data, loaded.provenance.get(TRAINING_TEXT)
-    if not recorded:
-        corpora = [corpus for corpus in data.train if corpus.file != UNKNOWN_TEXT]
-        recorded = [{"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus))} for corpus in corpora]
-    return [
-        {"name": None, "languages": None, "pairs": None, "files": [], "fingerprint": None} | each for each in recorded
+    data = loaded.config.data
+    unknown = {"pairs": None, "files": [], "fingerprint": None}
+    return loaded.provenance.get(TRAINING_TEXT) or [
+        {"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus)), **unknown}
+        for corpus in data.train
+        if corpus.file != UNKNOWN_TEXT
     ]

@@ -44,8 +44,6 @@ def _rows(facts: Mapping[str, Any], loaded: Checkpoint) -> Iterator[tuple[str, s
             signature = f" ({scored.signatures[name]})" if name in scored.signatures else ""
             yield "validation", f"{scored}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}"
     yield "vocabulary", model_facts.vocabulary_line(loaded.vocabulary)
-    if origin := facts["vocabulary"]["origin"]:
-        yield "vocabulary", origin
     for corpus in facts["training_text"]:
         count = f", {corpus['pairs']:,} pairs" if corpus["pairs"] is not None else ""
         yield "training text", f"{corpus['name']}, {corpus['languages']}{count}"
@@ -72,7 +70,8 @@ def _training_rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "written", ", ".join(filter(None, [training["date"], training["nmt"] and f"nmt {training['nmt']}"]))
     if averaged := weights["averaged"]:
         selected = f" (selected: {weights['selected']})" if weights["selected"] else ""
-        yield "weights", f"mean of {len(averaged)}: {', '.join(one['file'] for one in averaged)}{selected}"
+        mean = f"mean of {len(averaged)}: " if len(averaged) > 1 else ""
+        yield "weights", f"{mean}{', '.join(one['file'] for one in averaged)}{selected}"
     if weights["ema_decay"] is not None:
         yield "weights", f"moving average, decay {weights['ema_decay']:g}"
     if weights["imported_from"]:

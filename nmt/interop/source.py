@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from nmt.errors import NmtError, first_line, no_such_file
+from nmt.errors import NmtError, first_line
 from nmt.files.packages import install_command
 from nmt.files.text import to_path
 from nmt.interop.weights import Weights
@@ -39,7 +39,10 @@ def locate(source: str) -> Path:
     if path.exists():
         return path
     if not _HUB_NAME.fullmatch(source):
-        raise no_such_file(path)
+        raise NmtError(
+            f"{source}: no such file or folder, and no name on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de: "
+            "give the folder of a model, Marian's .npz file, or such a name"
+        )
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.utils import logging as hub_log

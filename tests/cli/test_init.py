@@ -56,7 +56,7 @@ def test_language_pairs_end_before_the_next_argument(line: str) -> None:
         ("my.yaml --pairs en-de en-de", "--pairs en-de: is given twice"),
         ("my.yaml --pairs ende", "--pairs ende: write a pair as en-de"),
         ("my.yaml --pairs en-pt-BR", "--pairs en-pt-BR: write a pair as en-de, and a code with a region as pt_BR"),
-        ("my.yaml --pairs en-de --train a.tmx", "--pairs writes file names to replace"),
+        ("my.yaml --pairs en-de --source-language en", "--pairs names the languages"),
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(line: str, message: str) -> None:

@@ -146,10 +146,10 @@ def test_the_commands_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         (("my.en", "my.de", "--by", "two"), "two has 2 lines and my.en has 3: each line needs its document"),
         (("my.en", "my.de", "--by", "doc"), "--by doc: no such file: for two text files, give a file with"),
-        (("my.en", "my.de", "--by", "empty"), "--by empty: all names of documents are empty"),
+        (("my.en", "my.de", "--by", "empty"), "--by empty: no pair has a document: name another"),
         (("my.tsv", "--by", "4"), "my.tsv: no column 4: the first row has 3"),
         (("my.tsv", "--columns", "2", "3", "--by", "doc"), "my.tsv: 'doc' is a heading: name the columns of"),
-        (("my.tmx", "--by", "x"), "my.tmx: no unit has a <prop> of the type 'x', or an attribute 'x'"),
+        (("my.tmx", "--by", "x"), "--by x: no pair has a document: name another"),
         (("my.jsonl", "--by", "doc"), "my.jsonl: no column 'doc'; there are 'en', 'de'"),
     ],
 )  # fmt: skip

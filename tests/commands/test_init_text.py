@@ -90,7 +90,6 @@ def test_files_that_are_no_corpus_are_refused() -> None:
     assert "both sides are the same file" in refused("--train", files[0], files[0])
     assert "both sides are the same file" in refused("--train", *files, "--validation", files[0], files[0])
     assert "memory.fi: is XML" in refused("--train", files[0], xml)
-    assert "a.fi: is also training text" in refused("--train", *files, "--validation", "v.en", files[1])
     three = memory("three.tmx", 1, "en", "fi", "sv")
     assert "three.tmx: its languages are en, fi, sv: choose two" in refused("--train", three)
 
@@ -214,13 +213,3 @@ def test_the_size_is_counted_up_to_a_limit_without_keeping_the_text() -> None:
     assert init_size.text_size(data, corpora, 10) == (10, 10)
     Path("b").unlink()
     assert init_size.text_size(data, corpora, 10**6) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "unclear"), [("a\tb\n", False), ("1\ta\tb\n2\tc\td\n", True), ("id\ten\tfi\n1\ta\tb\n", False)]
-)
-def test_columns_are_unclear_if_there_are_more_than_two_without_headings(text: str, unclear: bool) -> None:
-    Path("x.tsv").write_text(text)
-    data = DataConfig(source_language="en", target_language="fi", train=())
-    assert init_size.has_unclear_columns(Corpus(file="x.tsv"), data) is unclear
-    assert not init_size.has_unclear_columns(Corpus(file="x.tmx"), data)

@@ -37,7 +37,7 @@ from itertools import chain, combinations, compress
 import numpy as np
 
 from nmt.config import schema
-from nmt.config.language_codes import base, english_name, same_code
+from nmt.config.language_codes import base, english_name, known_language, same_code
 from nmt.data.cleaning.rules.characters import LETTER, TextLines
 from nmt.data.cleaning.rules.examples import shortened
 from nmt.data.cleaning.rules.language_identifier import identifier
@@ -86,6 +86,11 @@ def language_problems(data: schema.DataConfig) -> Iterator[str]:
     """Rules 4, 5 and 6."""
     trained = data.language_pairs.pairs
     codes = dict.fromkeys(chain(*trained, *map(data.pair_of, data.held_out)))
+    for code in codes:
+        try:
+            known_language(code)
+        except NmtError as error:
+            yield f"data: {error}"
     for code, other in combinations(codes, 2):
         if same_code(code, other):
             yield f"data: {code} and {other} are the same language, but two to the model: use one code everywhere"

@@ -85,7 +85,10 @@ class SideStatistics:
 
     def changes(self) -> SideChanges:
         """The changes by the vocabulary, for reports."""
-        removed, lost = (_most(counts) for counts in (self.removed, self.lost))
+        by_count = [
+            sorted(counts.items(), key=lambda item: (-item[1], item[0])) for counts in (self.removed, self.lost)
+        ]
+        removed, lost = (tuple(counts[:MOST]) for counts in by_count)
         return SideChanges(self.lines.total(), self.removed.total(), removed, self.lines[False], lost)
 
 
@@ -134,10 +137,6 @@ class CorpusStatistics:
 
 def _items(counter: Counter[Any]) -> list[tuple[Any, int]]:
     return sorted(counter.items())
-
-
-def _most(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:MOST])
 
 
 class StatisticsCounter:

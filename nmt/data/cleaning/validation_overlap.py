@@ -69,7 +69,8 @@ class OverlapSearch:
         """held_out: the pairs of each validation set. compared: for each validation set, how each training corpus is
         compared with it; see the function `compared`."""
         self._held_out, self._compared = held_out, compared
-        self._keys = [list(zip(*map(folded_texts, _sides(pairs)), strict=True)) for pairs in held_out]
+        sides = ([folded_texts([pair[side] for pair in pairs]) for side in (0, 1)] for pairs in held_out)
+        self._keys = [list(zip(*texts, strict=True)) for texts in sides]
         self._sources = [{source for source, _ in keys} for keys in self._keys]
         self._pairs = [set(keys) for keys in self._keys]
         self._texts = [set(pairs) for pairs in held_out]
@@ -132,10 +133,6 @@ class OverlapSearch:
             source_examples=tuple(_common(pair, *first_sources[key[0]]) for pair, key in islice(others.items(), MOST)),
             folded=sum(pair in pairs and pair not in self._exact_pairs[index] for pair, _ in held_out),
         )
-
-
-def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
-    return [source for source, _ in pairs], [target for _, target in pairs]
 
 
 def _common(pair: Pair, trained: str, corpus: int) -> OverlappingPair:

@@ -175,9 +175,7 @@ def fingerprint(
     known: Digests = {} if digests is None else digests
 
     def digest(file: Path) -> str:
-        if file not in known:
-            known[file] = file_digest(file)
-        return known[file]
+        return known.get(file) or known.setdefault(file, file_digest(file))
 
     content: list[object] = [corpus.source_column, corpus.target_column, corpus.invalid]
     if corpus.hub:
@@ -195,17 +193,15 @@ def fingerprint(
     return content_key(*content)
 
 
-def about_training_text(
-    data: schema.DataConfig, fingerprints: Sequence[str], pairs: Sequence[int], digests: Mapping[Path, str]
+def training_text_record(
+    data: schema.DataConfig, fingerprints: Sequence[str], kept: Sequence[int], digests: Mapping[Path, str]
 ) -> list[dict[str, Any]]:
-    """What a model file says about each corpus of data.train: name, languages, number of pairs, and the SHA-256 of its
-    files, or the fingerprint of text that was downloaded. digests: by path, of all files of these corpora."""
-    about = []
-    for corpus, fingerprint_, count in zip(data.train, fingerprints, pairs, strict=True):
+    """What a model file says about each corpus of data.train: name, languages, number of kept pairs, and the SHA-256 of
+    its files, or the fingerprint of text that was downloaded. digests: by path, of the files."""
+    record = list[dict[str, Any]]()
+    for corpus, key, pairs in zip(data.train, fingerprints, kept, strict=True):
         paths = [Path(file) for file in (corpus.source, corpus.target, corpus.file) if file]
-        content: dict[str, Any] = {"fingerprint": fingerprint_}
-        if paths:
-            content = {"files": [{"name": path.name, "sha256": digests[path]} for path in paths]}
-        languages = str(data.pair_of(corpus))
-        about.append({"name": corpus.name_without_folders, "languages": languages, "pairs": count, **content})
-    return about
+        files = [{"name": path.name, "sha256": digests[path]} for path in paths]
+        about = {"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus)), "pairs": pairs}
+        record.append({**about, "files": files, "fingerprint": None if files else key})
+    return record

@@ -41,7 +41,11 @@ def next_scores(
 
 
 def _scores(place: str | schema.ScoreColumn, corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[float]:
-    for number, value in enumerate(_values(place, corpus, data), start=1):
+    if isinstance(place, str):  # the last column; of `nmt score` log P(target | source) per subword
+        values: Iterator[object] = (line.rpartition("\t")[2].strip() for line in read_lines(Path(place)))
+    else:
+        values = column_values(corpus, data, str(place.column))
+    for number, value in enumerate(values, start=1):
         try:
             is_missing = value is None or (value == "" and place != corpus.scores)
             score = math.nan if is_missing else float(value)  # type: ignore[arg-type]
@@ -53,10 +57,3 @@ def _scores(place: str | schema.ScoreColumn, corpus: schema.Corpus, data: schema
                 where = f"{corpus.label}: pair {number:,}: expected a score in the column {place.column}"
             raise NmtError(f"{where}; found {str(value)[:40]!r}")
         yield score
-
-
-def _values(place: str | schema.ScoreColumn, corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[object]:
-    """The values as they are written: of a file the last column, of `nmt score` log P(target | source) per subword."""
-    if isinstance(place, str):
-        return (line.rpartition("\t")[2].strip() for line in read_lines(Path(place)))
-    return column_values(corpus, data, str(place.column))

@@ -47,13 +47,8 @@ def tmx_pairs(
 
 def unit_properties(path: Path, corpus: schema.Corpus, data: schema.DataConfig, name: str) -> Iterator[str]:
     """The values of a `prop` of this type, or of an attribute of the unit, for each pair of `tmx_pairs`; empty for a
-    unit without one. Raises NmtError as `tmx_pairs` does, and after the last unit if no unit has one."""
-    has_value = False
-    for *_, value in _units(path, corpus, data, {}, lambda remark: None, name):
-        has_value = has_value or bool(value)
-        yield value
-    if not has_value:
-        raise NmtError(f"{path}: no unit has a <prop> of the type {name!r}, or an attribute {name!r}")
+    unit without one. Raises NmtError as `tmx_pairs` does."""
+    return (value for *_, value in _units(path, corpus, data, {}, lambda remark: None, name))
 
 
 def _units(

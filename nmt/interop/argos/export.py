@@ -54,7 +54,10 @@ class ArgosExporter:
     has_shortlist = False
     model_values: Mapping[str, Collection[object]] = ctranslate2_files.VALUES
 
-    def check_settings(self, config: Config) -> None:
+    def load_package(self) -> object:
+        return load_package()
+
+    def check(self, config: Config, vocabulary: Vocabulary | None = None) -> None:
         if problem := ctranslate2_files.unsupported(config.model):
             raise NmtError(problem)
         if config.data.language_pairs.tag_count() > 1:
@@ -73,14 +76,8 @@ class ArgosExporter:
                     f"language {language!r}: Argos Translate needs the code of a language, such as en or pt-BR: "
                     "correct data.source_language and data.target_language, or import with --languages"
                 )
-
-    def check(self, loaded: Checkpoint) -> None:
-        load_package()
-        self.check_model(loaded)
-
-    def check_model(self, loaded: Checkpoint) -> None:
-        self.check_settings(loaded.config)
-        _check_decoding(loaded.vocabulary)
+        if vocabulary is not None:
+            _check_decoding(vocabulary)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
         if options.sentence_splitter is not None:

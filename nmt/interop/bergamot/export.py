@@ -23,7 +23,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, TransformerConfig
-from nmt.data.subwords.vocabulary import BOS, PAD, UNK
+from nmt.data.subwords.vocabulary import BOS, PAD, UNK, Vocabulary
 from nmt.errors import NmtError
 from nmt.interop import model_card
 from nmt.interop.bergamot import alignment, binary, inputs, layers, shortlist
@@ -64,14 +64,11 @@ class BergamotExporter:
     has_shortlist = True
     model_values: Mapping[str, Collection[object]] = _VALUES
 
-    def check_settings(self, config: Config) -> None:
+    def load_package(self) -> object:
+        return None  # nothing is missing: nmt writes the files itself
+
+    def check(self, config: Config, vocabulary: Vocabulary | None = None) -> None:
         check(config)
-
-    def check(self, loaded: Checkpoint) -> None:
-        self.check_model(loaded)
-
-    def check_model(self, loaded: Checkpoint) -> None:
-        check(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
         """As Exporter.write. The inputs of the matrices are measured on the given lines, or on the validation text.

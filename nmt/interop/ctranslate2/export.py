@@ -6,6 +6,7 @@ from pathlib import Path
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config, DecodingConfig
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.confidence import Calibration
 from nmt.errors import NmtError
 from nmt.interop import export_folder, model_card, parity
@@ -26,16 +27,12 @@ class CTranslate2Exporter:
     has_shortlist = True
     model_values: Mapping[str, Collection[object]] = ctranslate2_files.VALUES
 
-    def check_settings(self, config: Config) -> None:
+    def load_package(self) -> object:
+        return load_package()
+
+    def check(self, config: Config, vocabulary: Vocabulary | None = None) -> None:
         if problem := ctranslate2_files.unsupported(config.model):
             raise NmtError(problem)
-
-    def check(self, loaded: Checkpoint) -> None:
-        load_package()
-        self.check_model(loaded)
-
-    def check_model(self, loaded: Checkpoint) -> None:
-        self.check_settings(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
         write(destination, loaded, options.quantization)

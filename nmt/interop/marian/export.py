@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config, DecodingConfig, TransformerConfig
-from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.decoding.engine_support import changed
 from nmt.errors import NmtError
 from nmt.interop import export_folder, hugging_face, model_card
@@ -71,16 +71,11 @@ class MarianExporter:
         **{key: [value] for key, value in _FIXED.items()},
     }
 
-    def check_settings(self, config: Config) -> None:
+    def load_package(self) -> object:
+        return hugging_face.load_package()
+
+    def check(self, config: Config, vocabulary: Vocabulary | None = None) -> None:
         check(config)
-
-    def check(self, loaded: Checkpoint) -> None:
-        hugging_face.load_package()
-        self.check_model(loaded)
-
-    def check_model(self, loaded: Checkpoint) -> None:
-        """As Exporter.check_model; raises NmtError also if MarianTokenizer cannot tell the model its languages."""
-        check(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
         transformers = hugging_face.load_package()

@@ -263,7 +263,7 @@ def _by_system(rows: Iterable[dict[str, Any]]) -> dict[str, list[Score]]:
         half = row["interval"]["half_width"] if row["interval"] else None
         if not is_number(row["value"]) or not (half is None or is_number(half)):
             raise ValueError
-        signature = _signature(row["signature"], [row["compared"]])
+        signature = _signature(row["signature"], [row["compared"]] if "compared" in row else [])
         score = (str(row["name"]), float(row["value"]), None if half is None else float(half), signature)
         systems.setdefault(str(row["system"]), []).append(score)
     return systems

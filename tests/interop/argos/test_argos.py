@@ -39,7 +39,7 @@ def package_of(made: Checkpoint, folder: Path, splitter: Path | None = None) -> 
 
 
 def check(made: Checkpoint) -> None:
-    ArgosExporter().check(made)
+    ArgosExporter().check(made.config, made.vocabulary)
 
 
 def translate_with_ctranslate2(made: Checkpoint, folder: Path, lines: Sequence[str]) -> list[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import given_files
-from nmt.config.given_files import Codes
+from nmt.config import corpus_files
+from nmt.config.corpus_files import Codes
 from nmt.config.language_pairs import LanguagePair
 from nmt.errors import NmtError
 from nmt.files import notes
@@ -37,8 +37,6 @@ def memory(name: str, header: str, *languages: str) -> None:
         ("a.en packed.gz", "packed.gz: is XML"),
         ("m.tmx a.fi", "m.tmx: is XML"),
         ("a.en none.tsv", "none.tsv has both sides: give each such file alone: --train none.tsv"),
-        ("a.en", "give two text files, or one file with both sides: .tmx, .tsv, .csv, .jsonl or .parquet"),
-        ("a.en a.fi, a.en link2.fi", "is given twice"),
     ],
 )
 def test_files_that_are_no_corpus_are_refused(files: str, reason: str) -> None:
@@ -46,24 +44,13 @@ def test_files_that_are_no_corpus_are_refused(files: str, reason: str) -> None:
     for name in ("a.en", "a.fi"):
         Path(name).write_text("<b>text</b>\n<?xml?>\n")  # it may be about XML
     Path("link.fi").symlink_to("a.en")
-    Path("link2.fi").symlink_to("a.fi")
     memory("export.en", "en", "en", "fi")
     memory("m.tmx", "en", "en", "fi")
     with gzip.open("packed.gz", "wb") as packed:
         packed.write(b'\xef\xbb\xbf<?xml version="1.0"?>\n<xliff/>')
-    corpora = [tuple(map(Path, corpus.split())) for corpus in files.split(",")]
     with pytest.raises(NmtError) as raised:
-        given_files.check("--train", corpora)
+        corpus_files.check("--train", tuple(map(Path, files.split())))
     assert reason in str(raised.value) and "\n" not in str(raised.value)
-
-
-def test_corpora_may_share_a_file_and_exchange_sides(here: Path) -> None:
-    for name in ("a.en", "a.fi", "a.sw"):
-        Path(name).write_text("text\n")
-    a, b, c = map(Path, ("a.en", "a.fi", "a.sw"))
-    given_files.check("--train", [(a, b), (b, a), (a, c)])
-    with pytest.raises(NmtError, match=r"--validation .*a.fi: is also training text.*as nmt split does"):
-        given_files.check_apart([(a, b)], [(c, here / "a.fi")])
 
 
 @pytest.mark.parametrize(
@@ -100,11 +87,11 @@ def test_languages_are_those_of_the_options_the_names_or_the_memory(
     text = f"<tmx><header srclang='sw' /><tuv\n xml:lang='en'></tuv>{filler}<tuv lang = 'sw'></tuv></tmx>"
     Path("utf16.tmx").write_text(text, encoding="utf-16")
     pairs = [LanguagePair(*pair.split("-")) for pair in known.split()]
-    assert given_files.language_codes(tuple(map(Path, files.split())), given, pairs) == codes
+    assert corpus_files.language_codes(tuple(map(Path, files.split())), given, pairs) == codes
 
 
 @pytest.mark.parametrize("given", [(None, None), ("sv", None)])
 def test_of_three_languages_two_must_be_chosen(given: Codes) -> None:
     memory("three.tmx", "fi", "en", "fi", "sv")
     with pytest.raises(NmtError, match=r"^three.tmx: its languages are fi, en, sv: choose two of them with --source"):
-        given_files.language_codes((Path("three.tmx"),), given, ())
+        corpus_files.language_codes((Path("three.tmx"),), given, ())
