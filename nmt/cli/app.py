@@ -9,25 +9,12 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import (
-    evaluate,
-    export,
-    imports,
-    info,
-    init,
-    inspect,
-    schema,
-    serve,
-    settings,
-    split,
-    terminal,
-    train,
-    translate,
-)
+from nmt.cli import evaluate, export, imports, info, init, inspect, schema, serve, settings, split, train, translate
 from nmt.cli.command import Command
+from nmt.cli.terminal import application
 from nmt.files import text
 
-app = terminal.application("Train machine translation models from parallel text and one YAML file.")
+app = application("Train machine translation models from parallel text and one YAML file.")
 
 
 def _version(is_requested: bool) -> None:

@@ -17,7 +17,6 @@ from nmt.files.compression import plain_ending
 from nmt.files.text import to_path
 
 Program = Literal["bergamot", "marian", "argos"]
-_CORPUS_OPTIONS = ("--train", "--validation")
 _PAIR = re.compile(r"[A-Za-z_]+-[A-Za-z_]+")  # a code with a region is written with _: en-pt_BR
 _BETWEEN = "\0"  # no argument contains it
 
@@ -30,25 +29,22 @@ class InitCommand(Command):
         joined, rest = list[str](), list(args)
         while rest and rest[0] != "--":
             name, equals, value = rest.pop(0).partition("=")
-            if name not in (*_CORPUS_OPTIONS, "--pairs"):
+            if name not in ("--train", "--validation", "--pairs"):
                 joined.append(name + equals + value)
                 continue
             rest = [value, *rest] if equals else rest
-            count = _pairs_first(rest) if name == "--pairs" else _files_first(name, rest)
-            joined += [name, _BETWEEN.join(rest[:count])] if count else [name]
+            count = _value_count(name, rest)
+            joined += [name, _BETWEEN.join(rest[:count])] if rest else [name]
             rest = rest[count:]
         return super().parse_args(ctx, joined + rest)
 
 
-def _pairs_first(arguments: list[str]) -> int:
-    """How many arguments at the beginning are language pairs; at least one."""
-    return next((i for i, argument in enumerate(arguments) if not _PAIR.fullmatch(argument)), len(arguments)) or 1
-
-
-def _files_first(option: str, arguments: list[str]) -> int:
-    """How many arguments at the beginning are the files of a corpus. Raises BadParameter if the second is missing."""
+def _value_count(option: str, arguments: list[str]) -> int:
+    """How many arguments at the beginning are values of the option. Raises BadParameter if a second file is missing."""
+    if option == "--pairs":
+        return next((i for i, value in enumerate(arguments) if not _PAIR.fullmatch(value)), len(arguments)) or 1
     if not arguments or arguments[0].startswith("--") or plain_ending(Path(arguments[0])) in FILE_ENDINGS:
-        return min(1, len(arguments))
+        return 1
     if len(arguments) == 1 or arguments[1].startswith("--") or arguments[1].endswith((".yaml", ".yml")):
         raise typer.BadParameter(
             f"{option} {arguments[0]}: give two text files, or one file with both sides: {', '.join(FILE_ENDINGS)}"
@@ -77,20 +73,13 @@ def init(
         typer.Option(metavar="PAIR...", help="Several language pairs in one model, such as en-sw sw-en."),
     ] = None,
     preset: Annotated[PresetName | None, typer.Option(help="Settings to start from.")] = None,
-    start_from: Annotated[
-        Path | None, options.file("Model to train further, with its settings.", metavar="MODEL")
-    ] = None,
+    start_from: Annotated[Path | None, options.file("Model to fine-tune.", metavar="MODEL")] = None,
     program: Annotated[
         Program | None, typer.Option("--for", help="Use settings with which nmt export can write this format.")
     ] = None,
-    slurm: Annotated[
-        bool, typer.Option("--slurm", help="Also write the job script train.slurm into the same folder.")
-    ] = False,
+    slurm: Annotated[bool, typer.Option("--slurm", help="Also write the job script train.slurm beside it.")] = False,
     teacher: Annotated[
-        bool,
-        typer.Option(
-            "--teacher", help="Instead, write the file of an endpoint: a large language model that translates."
-        ),
+        bool, typer.Option("--teacher", help="Instead, write the file of an endpoint with a large language model.")
     ] = False,
 ) -> None:
     """Write a config file to start from, with comments. An existing file is not overwritten.
@@ -148,11 +137,9 @@ def init(
 
 
 def _language_pairs(given: Sequence[str]) -> list[LanguagePair]:
-    """The pairs of --pairs. Raises BadParameter for text that is no pair, and for a pair that is given twice."""
-    pairs = [pair for several in given for pair in several.split(_BETWEEN)]
+    """The pairs of --pairs, each once. Raises BadParameter for text that is no pair."""
+    pairs = dict.fromkeys(pair for several in given for pair in several.split(_BETWEEN))
     for pair in pairs:
         if not _PAIR.fullmatch(pair):
             raise typer.BadParameter(f"--pairs {pair}: write a pair as en-de, and a code with a region as pt_BR")
-        if pairs.count(pair) > 1:
-            raise typer.BadParameter(f"--pairs {pair}: is given twice")
     return [LanguagePair(*pair.split("-")) for pair in pairs]

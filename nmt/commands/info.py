@@ -16,7 +16,10 @@ def describe(model: Path) -> tuple[dict[str, Any], str]:
     values, and as a table. The keys are always the same; facts that the model does not state are None. Raises NmtError
     if there is no model, or if it is damaged."""
     if export_folder.is_ctranslate2(model):
-        loaded, files = _exported(model), sorted(filter(Path.is_file, model.iterdir()))
+        config, (_, calibration) = export_folder.load_config(model), export_folder.load_known(model)
+        entry = {} if calibration is None else {CALIBRATION: calibration.to_json()}
+        loaded = Checkpoint(config, export_folder.load_vocabulary(model, config), {}, entry, model)
+        files = sorted(filter(Path.is_file, model.iterdir()))
         about = {"file": str(model), "kind": "CTranslate2 folder", "shortlist": (model / SHORTLIST).is_file()}
         reasons = {}
     else:
@@ -32,10 +35,3 @@ def describe(model: Path) -> tuple[dict[str, Any], str]:
         "export": {format: {"possible": reason is None, "reason": reason} for format, reason in reasons.items()},
     }
     return facts, model_table.to_text(facts, loaded)
-
-
-def _exported(folder: Path) -> Checkpoint:
-    """The contents of an exported folder, without weights."""
-    config, (_, calibration) = export_folder.load_config(folder), export_folder.load_known(folder)
-    entry = {} if calibration is None else {CALIBRATION: calibration.to_json()}
-    return Checkpoint(config, export_folder.load_vocabulary(folder, config), {}, entry, folder)

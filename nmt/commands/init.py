@@ -12,7 +12,7 @@ from nmt.commands import demo_corpus
 from nmt.commands.init_size import TextSize, size_of_text
 from nmt.config import json_schema, schema
 from nmt.config.corpus_files import Files
-from nmt.config.data_template import DataTemplate, data_template
+from nmt.config.data_template import data_template
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.presets import PRESETS, PresetName
 from nmt.config.schema import Config, VocabularyConfig
@@ -35,6 +35,10 @@ _CAREFUL: dict[str, object] = {  # for further training of a trained model: see 
     "training.patience": 5,
 }
 _FEWEST_PAIRS = 10_000  # to train from nothing
+_TOO_FEW = (
+    "%s pairs are too few to train from nothing: import a pretrained model with nmt import, and give it as "
+    "--start-from (docs/low-resource.md)"
+)
 # In the same folder as the config, so that both can be moved together: its path is relative to that folder.
 _SCHEMA = "nmt.schema.json"
 _HEAD = """\
@@ -84,7 +88,11 @@ def init(request: InitRequest) -> None:
     if request.slurm:
         check_new(job, "move it away, or leave out --slurm")
     start = None if request.start_from is None else _model_settings(request.start_from, request.program)
-    template = _data_template(request, start)
+    train, validation = request.train, request.validation
+    if request.preset == "demo":
+        train, validation = [[(_DEMO / f"{name}.en", _DEMO / f"{name}.de")] for name in ("train", "validation")]
+    languages = request.source_language, request.target_language
+    template = data_template(languages, train, validation, request.pairs, start)
     first = {"run_dir": f"runs/{config.stem}", **template.settings}
     data = _parsed(first, {}).data  # raises NmtError for a language or a file name that a config cannot have
     size = None
@@ -111,17 +119,9 @@ def init(request: InitRequest) -> None:
     if start is None:
         log.info("%s", origin)
         if size is not None and size.pairs < _FEWEST_PAIRS:
-            log.warning(
-                "%s pairs are too few to train from nothing: import a pretrained model with nmt import, and give it as "
-                "--start-from (docs/low-resource.md)",
-                f"{size.pairs:,}",
-            )
-    log.info(
-        "next: check the settings at the top of %s (languages: %s), then run: nmt train %s",
-        config,
-        ", ".join(" to ".join(pair) for pair in data.language_pairs.pairs),
-        shlex.quote(str(config)),
-    )
+            log.warning(_TOO_FEW, f"{size.pairs:,}")
+    listed, name = ", ".join(" to ".join(pair) for pair in data.language_pairs.pairs), shlex.quote(str(config))
+    log.info("next: check the settings at the top of %s (languages: %s), then run: nmt train %s", config, listed, name)
 
 
 def _model_settings(model: Path, program: Format | None) -> Config:
@@ -137,14 +137,6 @@ def _model_settings(model: Path, program: Format | None) -> Config:
     if reason := export.obstacle(program, loaded):
         raise NmtError(f"--for {program}: {path} cannot be exported: {reason}")
     return loaded.config
-
-
-def _data_template(request: InitRequest, start: Config | None) -> DataTemplate:
-    train, validation = request.train, request.validation
-    if request.preset == "demo":
-        train = [(_DEMO / "train.en", _DEMO / "train.de")]
-        validation = [(_DEMO / "validation.en", _DEMO / "validation.de")]
-    return data_template((request.source_language, request.target_language), train, validation, request.pairs, start)
 
 
 def _parsed(first: dict[str, object], chosen: dict[str, object]) -> Config:

@@ -171,13 +171,8 @@ def _languages(files: Sequence[Path], languages: tuple[str, str] | None) -> tupl
     """The languages of the option, or else those of the file names or of a TMX file."""
     source, target = languages or language_codes(tuple(files), (None, None), (), "--languages")
     if source is None or target is None:
-        other = ""
-        if len(files) == 1:
-            other = "if it is text in one language, give the file of the other one too; else "
-        raise NmtError(
-            f"{' '.join(map(str, files))}: what are the languages? {other}name them, such as: --languages en de (the "
-            "new files are then train.en, train.de, …)"
-        )
+        other = "if it is text in one language, give the file of the other one too; else " * (len(files) == 1)
+        raise NmtError(f"{' '.join(map(str, files))}: what are the languages? {other}give --languages, such as en de")
     for language in (source, target):
         if not regex.fullmatch(r"[\w-]+", language):
             raise NmtError(f"--languages: {language!r} is not a language code such as en that file names can end with")

@@ -15,7 +15,7 @@ from nmt.errors import NmtError
 log = logging.getLogger("nmt")
 
 _DEFAULT = LanguagePair("en", "de")  # if nothing says the languages
-_OLD_TEXT = "The first text is new; the other is old text. The weights make half of the pairs new."
+_OLD_TEXT = "The first text is new, and the others are old text. The weights make half of the pairs new."
 _SETS = "Each set is scored separately. Their mean, or the set training.best_set, decides which checkpoint is best."
 
 

@@ -5,7 +5,7 @@ Files on this machine are named without their folders.
 Source: https://huggingface.co/docs/hub/model-cards
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -105,9 +105,7 @@ def _score_lines(sets: Sequence[ScoredSet], pairs: Sequence[LanguagePair]) -> It
         return
     yield "Scores of the weights as trained, with nmt's own search, on the text that was used to choose checkpoints:\n"
     for scored in sets:
-        for name, value in scored.scores.items():
-            signature = f" (`{scored.signatures[name]}`)" if name in scored.signatures else ""
-            yield f"- {scored}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}"
+        yield from (f"- {line}" for line in scored.lines("`"))
     missing = [str(pair) for pair in pairs if pair not in [scored.languages for scored in sets]]
     if missing:
         yield f"- {_listed(missing)}: no scores"

@@ -38,6 +38,14 @@ class ScoredSet:
     def __str__(self) -> str:
         return f"{self.name}, {self.languages}, {self.sentences:,} sentences"
 
+    def lines(self, quote: str = "") -> list[str]:
+        """A line for each score. quote: put around signatures."""
+        lines = list[str]()
+        for name, value in self.scores.items():
+            signature = f" ({quote}{self.signatures[name]}{quote})" if name in self.signatures else ""
+            lines.append(f"{self}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}")
+        return lines
+
 
 def facts(loaded: Checkpoint) -> dict[str, Any]:
     """All facts below, as JSON values. The keys do not depend on the model; None for facts that it does not state."""
@@ -156,9 +164,10 @@ def training_text(loaded: Checkpoint) -> Sequence[Mapping[str, Any]]:
     """Of each training corpus: name, languages, number of pairs, and files with checksums or a fingerprint. Model files
     of earlier versions of nmt state only names and languages; imported models state nothing."""
     data = loaded.config.data
-    unknown = {"pairs": None, "files": [], "fingerprint": None}
-    return loaded.provenance.get(TRAINING_TEXT) or [
-        {"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus)), **unknown}
+    recorded = loaded.provenance.get(TRAINING_TEXT) or [
+        {"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus))}
         for corpus in data.train
         if corpus.file != UNKNOWN_TEXT
     ]
+    unknown: Mapping[str, Any] = {"name": None, "languages": None, "pairs": None, "files": [], "fingerprint": None}
+    return [{**unknown, **corpus} for corpus in recorded]

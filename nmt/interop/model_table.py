@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config.metrics import TRANSLATION_METRICS
 from nmt.decoding.confidence import Calibration
 from nmt.interop import model_facts
 
@@ -40,9 +39,8 @@ def _rows(facts: Mapping[str, Any], loaded: Checkpoint) -> Iterator[tuple[str, s
         yield "parameters", f"{parameters:,}"
     yield from _training_rows(facts)
     for scored in model_facts.scored_sets(loaded):
-        for name, value in scored.scores.items():
-            signature = f" ({scored.signatures[name]})" if name in scored.signatures else ""
-            yield "validation", f"{scored}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}"
+        for line in scored.lines():
+            yield "validation", line
     yield "vocabulary", model_facts.vocabulary_line(loaded.vocabulary)
     for corpus in facts["training_text"]:
         count = f", {corpus['pairs']:,} pairs" if corpus["pairs"] is not None else ""

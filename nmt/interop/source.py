@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from nmt.errors import NmtError, first_line
+from nmt.errors import NmtError, first_line, no_such_file
 from nmt.files.packages import install_command
 from nmt.files.text import to_path
 from nmt.interop.weights import Weights
@@ -40,8 +40,8 @@ def locate(source: str) -> Path:
         return path
     if not _HUB_NAME.fullmatch(source):
         raise NmtError(
-            f"{source}: no such file or folder, and no name on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de: "
-            "give the folder of a model, Marian's .npz file, or such a name"
+            f"{source}: no such file or folder: give the folder of a model, Marian's .npz file, or a name on the "
+            "Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de"
         )
     try:
         from huggingface_hub import snapshot_download

@@ -53,7 +53,6 @@ def test_language_pairs_end_before_the_next_argument(line: str) -> None:
         ("my.yaml --train", "Option '--train' requires an argument"),
         ("--train a.tmx b.tmx", "CONFIG b.tmx: name a .yaml file; for several corpora, repeat --train"),
         ("--train a.tmx", "Missing argument 'CONFIG'"),
-        ("my.yaml --pairs en-de en-de", "--pairs en-de: is given twice"),
         ("my.yaml --pairs ende", "--pairs ende: write a pair as en-de"),
         ("my.yaml --pairs en-pt-BR", "--pairs en-pt-BR: write a pair as en-de, and a code with a region as pt_BR"),
         ("my.yaml --pairs en-de --source-language en", "--pairs names the languages"),

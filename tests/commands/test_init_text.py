@@ -15,6 +15,7 @@ from nmt.commands import demo_corpus, export, init_size
 from nmt.config import schema
 from nmt.config.presets import PRESETS, PresetName
 from nmt.config.schema import Config, Corpus, DataConfig, RecurrentConfig, TransformerConfig
+from nmt.data.sources.corpus import read_pairs
 from nmt.files import notes
 from nmt.interop.exporter import Format
 from nmt.training.schedule import problem
@@ -97,8 +98,8 @@ def test_files_that_are_no_corpus_are_refused() -> None:
 def test_unknown_languages_and_unclear_columns_are_said() -> None:
     Path("x.tsv").write_text("1\tone\tyksi\n2\ttwo\tkaksi\n")
     log = init("--train", "x.tsv")
-    assert "warning: x.tsv: the file names do not say the languages, and en and de are written: correct them" in log
-    assert "x.tsv: to read other columns, set source_column and target_column in my.yaml\n" in log
+    assert "warning: --train x.tsv: the file names do not say the languages, and en and de are written: correct" in log
+    assert "x.tsv: 1 of 3 columns is not used as text: 3 ('yksi')\n" in log
     Path("my.yaml").unlink()
     Path("x.jsonl").write_text('{"english": "one", "finnish": "yksi"}\n')
     log = init("--train", "x.jsonl", "--source-language", "en", "--target-language", "fi")
@@ -114,6 +115,33 @@ def test_several_language_pairs() -> None:
     assert data.train[1] == Corpus(source="train.en-pt_BR.en", target="train.en-pt_BR.pt_BR", languages=("en", "pt_BR"))
     assert data.held_out_names == ("en-de", "en-pt_BR", "de-en") and data.language_tags == "target"
     assert config.model.width == 128 and "language_tags: target" in Path("my.yaml").read_text()
+
+
+def test_a_text_is_used_for_each_pair_of_its_languages() -> None:
+    files, both = text("a", 600), memory("m.tmx", 3, "en", "fi", "sv")
+    pairs = ["--pairs", "fi-en", "en-fi", "en-sv"]
+    log = init(*pairs, "--train", *files, "--train", both, "--validation", *text("v", 5))
+    data = written().data
+    a, m = Corpus(source="a.en", target="a.fi"), Corpus(file="m.tmx")
+    expected = [(a, "fi-en"), (a, "en-fi"), (m, "fi-en"), (m, "en-fi"), (m, "en-sv")]
+    assert [
+        (replace(corpus, languages=None, reversed=False), str(data.pair_of(corpus))) for corpus in data.train
+    ] == expected
+    assert [corpus.reversed for corpus in data.train] == [True, False, False, True, False]
+    assert list(map(str, map(data.pair_of, data.held_out))) == ["fi-en", "en-fi"]
+    assert all(next(read_pairs(corpus, data, "train")) for corpus in data.train)
+    assert "603 pairs are too few" in log
+    Path("my.yaml").unlink()
+    init("--pairs", "en-fi", "fi-en", "--train", *files, "--validation", *text("v", 5))
+    data = written().data
+    assert data.train == (a, replace(a, reversed=True)) and data.held_out_names == ("en-fi", "fi-en")
+
+
+def test_pairs_and_texts_that_do_not_fit_are_refused() -> None:
+    files = text("a", 2)
+    message = refused("--pairs", "en-sv", "--train", *files)
+    assert "--train a.en a.fi: its languages are en, fi, which are no pair" in message
+    assert "--pairs en-sv: no --train has text" in refused("--pairs", "en-fi", "en-sv", "--train", *files)
 
 
 # --------------------------------------------------------------------------- old text
@@ -138,10 +166,14 @@ def test_half_of_the_pairs_are_new(start: str) -> None:
     assert weights[0] == sum(weights[1:]) and len(set(weights[1:])) == 1  # type: ignore[arg-type]
     assert len(config.data.held_out) == 2 and config.data.language_pairs.pairs == (("en", "de"),)
     assert (
-        "too few" not in log and "# The first corpus is the new text; the others are old" in Path("my.yaml").read_text()
+        "too few" not in log and "# The first text is new, and the others are old text." in Path("my.yaml").read_text()
     )
     # 40 passes over the new text, which is half of the pairs.
     assert config.training.max_steps == pytest.approx(2 * 40 * 5000 * 22.5 / 4096, abs=50)
+    Path("my.yaml").unlink()
+    init("--start-from", start, "--pairs", "en-de", "de-en", "--train", *new, "--train", *old, "--train", older)
+    assert [corpus.weight for corpus in written().data.train] == [2, 2, 1, 1, 1, 1]
+    assert written().training.max_steps == pytest.approx(4 * 40 * 5000 * 22.5 / 4096, abs=50)
     Path("my.yaml").unlink()
     init("--start-from", start, "--train", *text("little", 10, languages="en de"))
     assert written().training.max_steps == 400 and written().data.train[0].weight is None
@@ -209,7 +241,9 @@ def test_the_size_is_counted_up_to_a_limit_without_keeping_the_text() -> None:
     data = DataConfig(source_language="en", target_language="fi", train=corpora)
     Path("a").write_text("four\n" * 300)
     Path("b").write_text("eightfor\n" * 300)
-    assert init_size.text_size(data, corpora, 10**6) == (1000, (700 * 4 + 300 * 8) // 4)
-    assert init_size.text_size(data, corpora, 10) == (10, 10)
+    config, both = Path("my.yaml"), (*corpora, replace(corpora[1], reversed=True))
+    assert init_size.size_of_text(data, corpora, config, 10**6) == (1000, (700 * 4 + 300 * 8) // 4)
+    assert init_size.size_of_text(data, both, config, 10**6) == (1000, (700 * 4 + 300 * 12) // 4)
+    assert init_size.size_of_text(data, corpora, config, 10) == (10, 10)
     Path("b").unlink()
-    assert init_size.text_size(data, corpora, 10**6) is None
+    assert init_size.size_of_text(data, corpora, config, 10**6) is None

@@ -104,7 +104,7 @@ LANGUAGES = ("--languages", "en", "de")
             "a\tb\n",
             (),
             1,
-            "what are the languages? if it is text in one language, give the file of the other one too; else name them",
+            "what are the languages? if it is text in one language, give the file of the other one too; else",
         ),
     ],
 )

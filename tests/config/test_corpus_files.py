@@ -35,8 +35,8 @@ def memory(name: str, header: str, *languages: str) -> None:
         ("none none", "both sides are the same file"),
         ("export.en a.fi", "export.en: is XML, not plain text: if it is a translation memory (TMX), let its name end"),
         ("a.en packed.gz", "packed.gz: is XML"),
-        ("m.tmx a.fi", "m.tmx: is XML"),
-        ("a.en none.tsv", "none.tsv has both sides: give each such file alone: --train none.tsv"),
+        ("m.tmx a.fi", "m.tmx has both sides: give it alone: --train m.tmx"),
+        ("a.en none.tsv", "none.tsv has both sides: give it alone: --train none.tsv"),
     ],
 )
 def test_files_that_are_no_corpus_are_refused(files: str, reason: str) -> None:

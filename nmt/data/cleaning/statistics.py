@@ -85,10 +85,8 @@ class SideStatistics:
 
     def changes(self) -> SideChanges:
         """The changes by the vocabulary, for reports."""
-        by_count = [
-            sorted(counts.items(), key=lambda item: (-item[1], item[0])) for counts in (self.removed, self.lost)
-        ]
-        removed, lost = (tuple(counts[:MOST]) for counts in by_count)
+        counts = (sorted(each.items(), key=lambda item: (-item[1], item[0])) for each in (self.removed, self.lost))
+        removed, lost = (tuple(most[:MOST]) for most in counts)
         return SideChanges(self.lines.total(), self.removed.total(), removed, self.lines[False], lost)
 
 
