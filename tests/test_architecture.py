@@ -154,6 +154,12 @@ def test_settings_and_commands_do_not_load_what_is_heavy(module: str) -> None:
     assert result.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("module", ["nmt.commands.init", "nmt.commands.init_teacher", "nmt.commands.split"])
+def test_commands_on_text_do_not_load_torch(module: str) -> None:
+    script = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
 def test_what_no_file_does() -> None:
     """Pickle runs what it reads; splitlines cuts at characters that belong in a sentence; one file locks and syncs."""
     for path in FILES:

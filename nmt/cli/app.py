@@ -11,7 +11,7 @@ import typer
 from nmt import __version__
 from nmt.cli import evaluate, export, imports, info, init, inspect, schema, serve, settings, split, train, translate
 from nmt.cli.command import Command
-from nmt.cli.terminal import application
+from nmt.cli.terminal import application, reporting, run
 from nmt.files import text
 
 app = application("Train machine translation models from parallel text and one YAML file.")
@@ -19,7 +19,7 @@ app = application("Train machine translation models from parallel text and one Y
 
 def _version(is_requested: bool) -> None:
     if is_requested:
-        with terminal.reporting():
+        with reporting():
             text.result(f"nmt {__version__}")
         raise typer.Exit
 
@@ -57,4 +57,4 @@ for command in app.registered_commands:
 
 def main() -> None:
     """The console script."""
-    terminal.run(app)
+    run(app)

@@ -72,10 +72,8 @@ def language_codes(
     pairs = [pair for pair in known if {*pair} <= {*names}] or map(LanguagePair._make, permutations(names, 2))
     fitting = [pair for pair in pairs if all(code in (None, own) for code, own in zip(wanted, pair, strict=True))]
     if len(set(map(frozenset, fitting))) != 1:
-        problem = (
-            f"its languages are {', '.join(names)}: choose two of them" if names else "no languages are named: give two"
-        )
-        raise NmtError(f"{files[0]}: {problem} with {options}")
+        fault = f"its languages are {', '.join(names)}: choose two of them" if names else "names no language: give two"
+        raise NmtError(f"{files[0]}: {fault} with {options}")
     return min(fitting, key=lambda pair: names.index(pair.source))
 
 

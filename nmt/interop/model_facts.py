@@ -61,11 +61,7 @@ def facts(loaded: Checkpoint) -> dict[str, Any]:
         "training": {key: loaded.provenance.get(key) for key in _TRAINING},
         "weights": {key: loaded.provenance.get(key) for key in _WEIGHTS},
         "scores": list(map(_score_facts, scored_sets(loaded))),
-        "vocabulary": {
-            "source": len(vocabulary.source),
-            "target": len(vocabulary.target),
-            "shared": vocabulary.shared,
-        },
+        "vocabulary": {"source": len(vocabulary.source), "target": len(vocabulary.target), "shared": vocabulary.shared},
         "training_text": training_text(loaded),
         "licenses": {"training_text": text, "imported_model": imported},
         "calibration": calibration and calibration.to_json(),
@@ -90,11 +86,8 @@ def scored_sets(loaded: Checkpoint) -> list[ScoredSet]:
     scored = []
     for name, set_scores, text in zip(names, sets, provenance["translated"], strict=True):
         languages = LanguagePair(text["source_language"], text["target_language"])
-        scores = {
-            key: round(set_scores[key], 2)
-            for key in TRANSLATION_METRICS
-            if isinstance(set_scores.get(key), int | float)
-        }
+        numbers = {key: set_scores.get(key) for key in TRANSLATION_METRICS}
+        scores = {key: round(number, 2) for key, number in numbers.items() if isinstance(number, int | float)}
         if scores:
             scored.append(ScoredSet(name, languages, text["sentences"], scores, text["signatures"], text["compared"]))
     return scored

@@ -30,8 +30,7 @@ def of_small_preset(subwords: int) -> dict[str, object]:
 def of_large_preset(subwords: int, settings: Mapping[str, Any]) -> dict[str, object]:
     """The settings, by dotted path, with which a run with these settings fits the text. Empty if they fit already."""
     default = TrainingConfig()
-    batch = _batch(subwords)
-    steps = _steps(subwords, batch, _FEWEST_STEPS)
+    steps = _steps(subwords, batch := _batch(subwords), _FEWEST_STEPS)
     if steps >= default.max_steps:
         return {}
     fitting: dict[str, object] = {"training.max_steps": steps, "training.batch_tokens": batch}
@@ -39,9 +38,7 @@ def of_large_preset(subwords: int, settings: Mapping[str, Any]) -> dict[str, obj
         every = int(settings.get(f"training.{key}", getattr(default, key)))
         fitting[f"training.{key}"] = min(every, steps // 10)
     if (warmup := fitting_warmup(steps)) < default.warmup_steps:
-        fitting |= {
-            "training.schedule": "cosine", "training.learning_rate": _PEAK, "training.warmup_steps": warmup,
-        }  # fmt: skip
+        fitting |= {"training.schedule": "cosine", "training.learning_rate": _PEAK, "training.warmup_steps": warmup}
     return fitting
 
 
