@@ -17,7 +17,7 @@ from nmt.files.compression import plain_ending
 from nmt.files.text import to_path
 
 Program = Literal["bergamot", "marian", "argos"]
-_PAIR = re.compile(r"[A-Za-z_]+-[A-Za-z_]+")  # a code with a region is written with _: en-pt_BR
+_PAIR = re.compile(r"\w+-\w+")  # a code with a region is written with _: en-pt_BR
 _BETWEEN = "\0"  # no argument contains it
 
 

@@ -64,7 +64,6 @@ def data_template(
     known = list(pairs or (start.data.language_pairs.pairs if start is not None else ()))
     trained, count_new = list[_Entry](), 0
     for i, files in enumerate(train):
-        corpus_files.check("--train", files)
         trained += _entries("--train", files, languages, pairs, [*(entry.pair for entry in trained), *known])
         count_new = count_new if i and start is not None else len(trained)
     if not train:
@@ -75,7 +74,6 @@ def data_template(
         raise NmtError(f"--pairs {missing[0]}: no --train has text in these languages: give some, or leave it out")
     first, validated = trained[0].languages, list[_Entry]()
     for files in validation:
-        corpus_files.check("--validation", files)
         validated += _entries("--validation", files, languages, pairs, [*(entry.pair for entry in trained), *known])
     for pair in () if validation else pairs or [first]:
         validated.append(_Entry(_names("validation", pair, several=bool(pairs)), pair))
@@ -102,7 +100,8 @@ def data_template(
 def _entries(
     option: str, files: Files, languages: Codes, pairs: Sequence[LanguagePair], known: Sequence[LanguagePair]
 ) -> list[_Entry]:
-    """The corpus in its own direction, or for each of `pairs` in its languages."""
+    """The corpus in its own direction, or for each of `pairs` in its languages. known: pairs, the likely ones first."""
+    corpus_files.check(option, files)
     name, own = f"{option} {' '.join(map(str, files))}", None
     if pairs and corpus_files.is_memory(files):
         names = corpus_files.memory_languages(files[0], pairs)

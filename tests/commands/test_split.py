@@ -79,6 +79,20 @@ def test_one_file_of_both_sides(tmp_path: Path) -> None:
     assert files == contents(folder)
 
 
+def test_a_translation_memory_names_its_two_languages(tmp_path: Path) -> None:
+    side = '<tuv xml:lang="{}"><seg>{} {}</seg></tuv>'.format
+    units = [side("en-GB", "text", n) + side("sw", "maandishi", n) for n in range(40)]
+    memory, three = tmp_path / "my.tmx", tmp_path / "three.tmx"
+    body = "".join(f"<tu>{unit}</tu>" for unit in units)
+    memory.write_text(f'<tmx><header srclang="sw"/><body>{body}</body></tmx>')
+    three.write_text(f"<tmx><body>{body}<tu>{side('fi', 'teksti', 1)}</tu></body></tmx>")
+    done = run(memory, "--pairs", 5, "--output", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert "--train" in done.stderr and (tmp_path / "out" / "test.sw").read_text().startswith("maandishi ")
+    done = run(three, "--pairs", 5, "--output", tmp_path / "other")
+    assert "three.tmx: its languages are en, sw, fi: choose two of them with --languages\n" in done.stderr
+
+
 def test_two_files_of_lines_and_the_command_that_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for side, ending in enumerate(("cs", "fr")):

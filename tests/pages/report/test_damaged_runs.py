@@ -67,6 +67,14 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
+def test_evaluations_of_earlier_versions_are_shown() -> None:
+    """They do not say in which form texts were compared."""
+    folder = Path(__file__).parents[3] / "docs" / "results" / "multi30k" / "seed1"
+    [run] = gather([folder])
+    [evaluation] = run.evaluations
+    assert [name for name, *_ in evaluation.scores] == ["BLEU", "chrF2", "TER"]
+
+
 def written(name: str, rows: list[Any]) -> str:
     return json.dumps(rows) if name.endswith(".json") else "".join(f"{json.dumps(row)}\n" for row in rows)
 
