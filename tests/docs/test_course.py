@@ -18,7 +18,6 @@ import sacrebleu
 import torch
 from helpers.page_commands import run_page
 from helpers.scripts import load
-from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from nmt.cli import app
@@ -186,7 +185,7 @@ def test_each_row_of_the_grid_changes_the_first() -> None:
     runs = load("grid").plan(GRID, DEMO, (), Path("runs"), None, None)
     assert isinstance(runs[0].config.model, TransformerConfig) and runs[0].row.row == "base"
     assert len(runs) > 10, "a row that changes nothing is left out"
-    named = re.findall(r"`([a-z]+[a-z0-9-]*)`", solutions()[18])
+    named = re.findall(r"`([a-z]+[a-z0-9-]*)`", solutions()[16])
     assert named and set(named) <= {run.row.row for run in runs}
 
 
@@ -209,12 +208,8 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     results = dict(run_page("docs/course.md", added, skipped))
     counted = next(output for line, output in results.items() if "--count" in line)
     assert "learned-positions" in counted and Path("inside/index.html").exists()
-    last = sorted(Path("runs/demo/checkpoints").glob("*.safetensors"))[-5:]
-    values = [load_file(path)["model.encoder.0.feed_forward.inner.weight"][0, 0] for path in last]
-    averaged = load_file("averaged.safetensors")["model.encoder.0.feed_forward.inner.weight"][0, 0]
-    torch.testing.assert_close(averaged, torch.stack(values).mean())  # exercise 16
     nodes = json.loads(Path("inside/inspection.json").read_text(encoding="utf-8"))["beam"]["nodes"]
-    assert max(Counter(node["step"] for node in nodes).values()) == 2 * 4  # exercise 14
+    assert max(Counter(node["step"] for node in nodes).values()) == 2 * 4  # exercise 13
 
 
 # ------------------------------------------------------------------------ the position encoding
