@@ -130,7 +130,7 @@ def average_checkpoints(
 @terminal.reporting()
 def calibrate(
     model: options.ModelOrRun,
-    source: Annotated[Path, options.file("Text to translate, one sentence per line, at least 200 lines.")],
+    source: Annotated[Path, options.file("Source text, one sentence per line, at least 200 lines.")],
     reference: Annotated[Path, options.file("Its translation by people, line by line.")],
     overrides: options.DecodingOverrides = None,
     to: options.To = None,
@@ -140,7 +140,8 @@ def calibrate(
     """Calibrate the confidence of a model with a text, and write the calibration into the model file.
 
     The confidence of a translation is its expected chrF, from 0 to 100. Training calibrates it with the validation
-    text. Use this command for imported and averaged models, and to calibrate with the kind of text that you translate.
+    text. Use this command for imported and averaged models, and to calibrate with text from the domain that you
+    translate.
 
     Example: nmt calibrate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
@@ -157,8 +158,8 @@ def shortlist(
 ) -> None:
     """Learn which target subwords translate each source subword, and store this shortlist in the model file.
 
-    Translation gets faster: CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead
-    of the whole vocabulary. At most 200,000 pairs are used, from all parts of the text.
+    The shortlist makes translation faster: CTranslate2 and Bergamot then compute the probabilities of some thousand
+    subwords instead of the whole vocabulary. At most 200,000 pairs are used, from all parts of the text.
 
     Example: nmt shortlist runs/student
     """
