@@ -50,7 +50,7 @@ ModelFile = Annotated[
     Path, path_argument("MODEL", "Model file, run folder (its best or newest model), or CTranslate2 folder.")
 ]
 ModelOrEndpoint = Annotated[
-    Path, path_argument("MODEL", "Model file, run folder, CTranslate2 folder, or YAML file of an endpoint.")
+    Path, path_argument("MODEL", "Model file, run folder, CTranslate2 folder, or YAML file of an LLM endpoint.")
 ]
 ModelOrRun = Annotated[Path, path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
 DecodingOverrides = Annotated[

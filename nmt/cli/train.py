@@ -158,8 +158,8 @@ def shortlist(
 ) -> None:
     """Learn which target subwords translate each source subword, and store this shortlist in the model file.
 
-    Translation gets faster: CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead
-    of the whole vocabulary. At most 200,000 pairs are used, from all parts of the text.
+    The shortlist makes translation faster: CTranslate2 and Bergamot then compute the probabilities of some thousand
+    subwords instead of the whole vocabulary. At most 200,000 pairs are used, from all parts of the text.
 
     Example: nmt shortlist runs/student
     """
