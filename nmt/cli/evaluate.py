@@ -26,18 +26,18 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="MODEL",
-            help="Model files, run folders, exported folders, or files of endpoints; then settings that override those "
-            "of the models, such as decoding.beam_size=8.",
+            help="Model files, run folders, exported folders, or YAML files of LLM endpoints; then settings that "
+            "override those of the models, such as decoding.beam_size=8.",
         ),
     ] = None,
     source: Annotated[
-        Path | None, options.file("Source text; a model needs it, and so do --details and --comet.")
+        Path | None, options.file("Source text, one sentence per line. Needed for models, --details and --comet.")
     ] = None,
     references: Annotated[list[Path] | None, options.file("Reference translation; repeatable.", "--reference")] = None,
     hypotheses: Annotated[list[Path] | None, options.file("Translation to score; repeatable.", "--hypothesis")] = None,
     test_set: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="sacreBLEU's test set instead of --source and --reference, such as wmt14."),
+        typer.Option(metavar="NAME", help="Test set of sacreBLEU, such as wmt14, instead of --source and --reference."),
     ] = None,
     language_pair: Annotated[
         str | None, typer.Option(metavar="PAIR", help="Languages of --test-set, such as en-de.")
@@ -45,7 +45,9 @@ def evaluate(
     glossary: options.Glossary = None,
     outputs: Annotated[
         list[Path] | None,
-        options.file("Write the translation, with the glossary if there is one; one per model.", "--output"),
+        options.file(
+            "File to write the translation to (with --glossary: the one with the glossary); one per model.", "--output"
+        ),
     ] = None,
     to: options.To = None,
     from_: options.From = None,
@@ -57,9 +59,7 @@ def evaluate(
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option(
-            "--tokenize", metavar="NAME", help="A sacreBLEU tokenizer; none if the text is already tokenized."
-        ),
+        typer.Option("--tokenize", metavar="NAME", help="Tokenizer of sacreBLEU; none: the text is already tokenized."),
     ] = None,
     details: Annotated[
         bool,
@@ -69,10 +69,12 @@ def evaluate(
     ] = False,
     training_texts: Annotated[
         list[Path] | None,
-        options.file("With --details: count words in this file, not in the reference; repeatable.", "--training-text"),
+        options.file(
+            "Text in which --details counts word frequencies, instead of the reference; repeatable.", "--training-text"
+        ),
     ] = None,
     sentences: Annotated[
-        int, typer.Option(metavar="N", min=0, help="With --details: number of example sentences of each kind.")
+        int, typer.Option(metavar="N", min=0, help="Number of example sentences of each kind in --details.")
     ] = 5,
     robustness: Annotated[
         bool,
@@ -84,7 +86,9 @@ def evaluate(
     comet: Annotated[str | None, typer.Option(metavar="MODEL", help="Also score with this COMET model.")] = None,
     comet_command: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="If comet-score is not in PATH: its file, or a command."),
+        typer.Option(
+            metavar="COMMAND", help="Path of comet-score, or a command that runs it. Default: comet-score in PATH."
+        ),
     ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Show one table with a row per system: size, speed, BLEU, chrF, COMET.")
@@ -97,8 +101,8 @@ def evaluate(
     """Score translations by models, or files of translations, with BLEU, chrF and TER. Each score has a 95% confidence
     interval and a signature.
 
-    With several systems, each is compared with the first. Models come before --hypothesis files. A p-value shows
-    whether a difference could be due to chance. With --glossary, each model is scored without and with it.
+    If there are several systems, each is compared with the first one; models come before --hypothesis files. A p-value
+    shows whether a difference could be due to chance. With --glossary, each model is scored without and with it.
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """

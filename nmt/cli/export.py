@@ -28,7 +28,7 @@ def export(
     sample: Annotated[
         Path | None,
         options.file(
-            "Text for the comparison, a sentence per line; bergamot also computes the scales of its inputs from it."
+            "Text for the comparison, one sentence per line. With bergamot, also used to compute quantization scales."
         ),
     ] = None,
     sentence_splitter: Annotated[

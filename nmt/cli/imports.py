@@ -13,15 +13,17 @@ from nmt.files import text as texts
 def import_(
     source: Annotated[
         str,
-        typer.Argument(metavar="SOURCE", help="Folder of a model, its name on the Hugging Face hub, or Marian's .npz."),
+        typer.Argument(
+            metavar="SOURCE", help="Folder of a model, its name on the Hugging Face hub, or Marian's .npz file."
+        ),
     ],
     output: Annotated[Path, options.file("The model file to write.")],
     languages: Annotated[
         str | None,
         typer.Option(
             metavar="CODES",
-            help="Codes of its languages, the source first, such as en,de. For a model of many languages (M2M-100, "
-            "SMaLL-100, NLLB), the languages to keep.",
+            help="Languages of the model, the source first, such as en,de. For a model of many languages (M2M-100, "
+            "SMaLL-100, NLLB): the languages to keep.",
         ),
     ] = None,
     text: Annotated[
@@ -30,7 +32,9 @@ def import_(
     ] = None,
     normalize_punctuation: Annotated[
         bool,
-        typer.Option("--normalize-punctuation", help="Normalize punctuation as Moses does, as in OPUS-MT's training."),
+        typer.Option(
+            "--normalize-punctuation", help="Normalize punctuation like Moses; OPUS-MT was trained on such text."
+        ),
     ] = False,
     device: options.UnusedDevice = None,
 ) -> None:

@@ -20,14 +20,16 @@ def inspect(
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Inspect this translation instead of the model's own.")
     ] = None,
-    output: Annotated[Path | None, options.file("Folder for a page and the numbers.", metavar="FOLDER")] = None,
+    output: Annotated[
+        Path | None, options.file("Folder to write the page and the numbers to.", metavar="FOLDER")
+    ] = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
 ) -> None:
     """Show how a sentence is translated: attention, word alignment and beam search.
 
-    Prints the translation, the word alignment and the hypotheses. With --output FOLDER it also writes
+    The command prints the translation, the word alignment and the hypotheses. With --output FOLDER, it also writes
     FOLDER/index.html, a page for a browser (all heads, all layers, the whole beam, positions), and the numbers in
     FOLDER/inspection.json.
 
@@ -49,7 +51,7 @@ def report(
     runs: Annotated[list[Path], options.path_argument("RUN", "Run folders, finished or still training.")],
     output: Annotated[
         Path | None,
-        typer.Option(parser=options.file_or_dash, metavar="FILE", help="The HTML file to write; -: standard output."),
+        typer.Option(parser=options.file_or_dash, metavar="FILE", help="HTML file to write; -: standard output."),
     ] = Path("report.html"),
     device: options.UnusedDevice = None,
 ) -> None:

@@ -26,16 +26,16 @@ def path_argument(metavar: str, help: str) -> Any:
     return typer.Argument(parser=to_path, metavar=metavar, help=help)
 
 
-ConfigFile = Annotated[Path, path_argument("CONFIG", "YAML file of settings (nmt settings).")]
+ConfigFile = Annotated[Path, path_argument("CONFIG", "YAML file of settings; nmt settings explains them.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SECTION.KEY=VALUE",
-        help="Settings that override those of the file; values are YAML.",
+        help="Settings that override the file; values are YAML.",
     ),
 ]
 Device = Annotated[
-    str, typer.Option(metavar="DEVICE", help="cpu, cuda, cuda:N, mps, or auto: the best one on this machine.")
+    str, typer.Option(metavar="DEVICE", help="cpu, cuda, cuda:N, mps, or auto (the best device of this machine).")
 ]
 
 
@@ -50,14 +50,14 @@ ModelFile = Annotated[
     Path, path_argument("MODEL", "Model file, run folder (its best or newest model), or CTranslate2 folder.")
 ]
 ModelOrEndpoint = Annotated[
-    Path, path_argument("MODEL", "Model file, run folder, CTranslate2 folder, or YAML file of an endpoint.")
+    Path, path_argument("MODEL", "Model file, run folder, CTranslate2 folder, or YAML file of an LLM endpoint.")
 ]
 ModelOrRun = Annotated[Path, path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
 DecodingOverrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="DECODING.KEY=VALUE",
-        help="Settings that override those of the model (nmt settings).",
+        help="Settings that override the model's; nmt settings decoding explains them.",
     ),
 ]
 BeamSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Overrides the model's decoding.beam_size.")]

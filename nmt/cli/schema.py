@@ -8,10 +8,10 @@ from nmt.files import text
 
 @terminal.reporting()
 def schema() -> None:
-    """Print a JSON Schema of the settings, with which editors complete and check settings files.
+    """Print a JSON Schema of the settings. Editors use it to complete and check config files.
 
-    It has the type, range, default and meaning of each setting. For an editor with the YAML language server, such as VS
-    Code, write this as the first line of a settings file: # yaml-language-server: $schema=nmt.schema.json
+    It has the type, range, default and meaning of each setting. Editors with the YAML language server, such as VS Code,
+    find it by the first line of the config, which nmt init writes: # yaml-language-server: $schema=nmt.schema.json
 
     Example: nmt schema > nmt.schema.json
     """

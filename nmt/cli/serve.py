@@ -15,27 +15,33 @@ def serve(
     model: options.ModelOrEndpoint,
     overrides: options.DecodingOverrides = None,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0: other machines can connect.")
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on. With 0.0.0.0, other machines can connect.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0: any free port.")
     ] = 8000,
-    max_lines: Annotated[int, typer.Option(metavar="N", min=1, help="Max. lines of a request, else status 413.")] = 256,
+    max_lines: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Maximum lines of a request (otherwise status 413).")
+    ] = 256,
     max_characters: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Max. characters of a request, else status 413.")
+        int, typer.Option(metavar="N", min=1, help="Maximum characters of a request (otherwise status 413).")
     ] = 20_000,
-    max_waiting: Annotated[int, typer.Option(metavar="N", min=1, help="Max. waiting lines, else status 429.")] = 1000,
+    max_waiting: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Maximum waiting lines (otherwise status 429).")
+    ] = 1000,
     max_answer: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Max. MiB of an answer; a request that could exceed it gets status 413."),
+        typer.Option(metavar="N", min=1, help="Maximum MiB of an answer (status 413 if it could be larger)."),
     ] = 32,
     max_file: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Max. MiB of a file, else status 413; 0: files are not translated.")
+        int, typer.Option(metavar="N", min=0, help="Maximum MiB of a file (otherwise status 413); 0: no files.")
     ] = 4,
     document_seconds: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Max. seconds to read a file, and to write its translation, else status 413."
+            metavar="N",
+            min=1,
+            help="Maximum seconds to read a file, and to write its translation (otherwise status 413).",
         ),
     ] = 60,
     allowed_host: Annotated[
@@ -44,13 +50,13 @@ def serve(
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log a line for each request.")] = False,
     glossary: Annotated[
-        Path | None, options.file("Terms with their translations; read again when the file changes.")
+        Path | None, options.file("Terms with their translations. The file is read again when it changes.")
     ] = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
 ) -> None:
-    """Translate over HTTP: POST /translate, which also accepts LibreTranslate's requests, and a web page at /.
+    """Translate over HTTP: a web page at /, and POST /translate, which also accepts LibreTranslate's requests.
 
     Example: nmt serve runs/demo, then curl 127.0.0.1:8000/translate --json '{"text": "Three hundred and two."}'
     """

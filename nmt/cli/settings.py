@@ -12,12 +12,12 @@ from nmt.files import text
 
 @terminal.reporting()
 def settings(
-    key: Annotated[str | None, typer.Argument(metavar="KEY", help="A section or a setting, with dots.")] = None,
+    key: Annotated[str | None, typer.Argument(metavar="KEY", help="A section, or a setting.")] = None,
 ) -> None:
     """Explain the settings of a config file: meaning, type, range, default, and what they affect.
 
-    Without KEY, the form of a config file and all settings are explained. KEY is a section, such as training, or a
-    setting, such as training.max_steps or max_steps.
+    Without KEY, the command explains the format of a config file and all settings. KEY is a section, such as training,
+    or a setting, such as training.max_steps or max_steps.
 
     Example: nmt settings training.max_steps
     """

@@ -26,11 +26,11 @@ def prepare(
     ] = None,
     device: options.UnusedDevice = None,
 ) -> None:
-    """Build the vocabulary and the encoded data, and report on the data. nmt train with the same settings uses them.
+    """Prepare the data, and report on it. nmt train with the same settings uses the prepared data.
 
-    With --report, a page for a browser shows examples of dropped and nearly dropped pairs, lengths and languages, the
-    mix of corpora, validation text in the training text, the vocabulary, and suspicious pairs. The page loads nothing
-    from the network.
+    The command cleans the text, learns the vocabulary and encodes the text. With --report, it also writes an HTML page,
+    which needs no network: dropped and nearly dropped pairs, lengths and languages, the mix of corpora, validation text
+    in the training text, the vocabulary, and suspicious pairs.
 
     Example: nmt prepare my.yaml --report data.html
     """
@@ -58,7 +58,7 @@ def train(
         bool, typer.Option("--profile", help="Time the phases of some steps and write traces to RUN/profile.")
     ] = False,
 ) -> None:
-    """Build the vocabulary and the encoded data if they are missing, then train. Run it again to resume.
+    """Prepare the data if necessary, then train. To resume, run the same command again.
 
     Example: nmt train my.yaml training.max_steps=800
     """
@@ -112,11 +112,11 @@ def average_checkpoints(
         str, typer.Option(metavar="DEVICE", help="With --select: cpu, cuda, cuda:N, mps, or auto.")
     ] = "auto",
 ) -> None:
-    """Average checkpoints: the newest or the best ones of a run, or the named files.
+    """Average the newest or the best checkpoints of a run, or the given model files.
 
-    With --select, the candidates are the averages of the newest and of the best 1, 3, 5, 10 and 20 checkpoints, if the
-    run has so many, and the moving average of the weights. Each translates the run's validation set. The scores are
-    printed, and the candidate with the highest BLEU is written.
+    With --select, the candidates are the averages of the newest and of the best 1, 3, 5, 10 and 20 checkpoints, and the
+    exponential moving average (EMA) of the weights, if the run has them. Each candidate translates the validation set
+    of the run. The command prints the scores, and writes the candidate with the highest BLEU.
 
     Example: nmt average-checkpoints runs/demo --last 5 --output averaged.safetensors
     """
@@ -131,7 +131,7 @@ def average_checkpoints(
 def calibrate(
     model: options.ModelOrRun,
     source: Annotated[Path, options.file("Text to translate, one sentence per line, at least 200 lines.")],
-    reference: Annotated[Path, options.file("Its translation by people, line by line.")],
+    reference: Annotated[Path, options.file("Human translation of the text, line by line.")],
     overrides: options.DecodingOverrides = None,
     to: options.To = None,
     from_: options.From = None,
@@ -140,7 +140,8 @@ def calibrate(
     """Calibrate the confidence of a model with a text, and write the calibration into the model file.
 
     The confidence of a translation is its expected chrF, from 0 to 100. Training calibrates it with the validation
-    text. Use this command for imported and averaged models, and to calibrate with the kind of text that you translate.
+    text. Use this command for imported and averaged models, and to calibrate with text from the domain that you
+    translate.
 
     Example: nmt calibrate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
@@ -157,8 +158,8 @@ def shortlist(
 ) -> None:
     """Learn which target subwords translate each source subword, and store this shortlist in the model file.
 
-    Translation gets faster: CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead
-    of the whole vocabulary. At most 200,000 pairs are used, from all parts of the text.
+    The shortlist makes translation faster: CTranslate2 and Bergamot then compute the probabilities of some thousand
+    subwords instead of the whole vocabulary. At most 200,000 pairs are used, from all parts of the text.
 
     Example: nmt shortlist runs/student
     """

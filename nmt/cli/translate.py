@@ -20,9 +20,8 @@ def translate(
         str | None,
         typer.Argument(
             metavar="INPUT",
-            help="File, a sentence per line; or a document: .srt, .vtt, .po, .pot, .xliff, .xlf, .json, .arb, .html, "
-            ".htm, .docx. "
-            "Default, or -: standard input.",
+            help="File with one sentence per line, or a document: .srt, .vtt, .po, .pot, .xliff, .xlf, .json, .arb, "
+            ".html, .htm, .docx. Default, or -: standard input.",
         ),
     ] = None,
     overrides: options.DecodingOverrides = None,
@@ -36,11 +35,14 @@ def translate(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of different translations per line, with scores; there may be fewer.",
+            help="Write up to N different translations of each line, with scores, best first.",
         ),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
-    format: Annotated[Literal["text", "json", "tsv"], typer.Option(help="json: all details; tsv: a table.")] = "text",
+    format: Annotated[
+        Literal["text", "json", "tsv"],
+        typer.Option(help="json: all fields of each line; tsv: a table with confidences."),
+    ] = "text",
     order: Annotated[
         Literal["input", "confidence"], typer.Option(help="confidence: a table, lowest confidence first.")
     ] = "input",
@@ -52,14 +54,19 @@ def translate(
         bool,
         typer.Option(
             "--only-missing/--retranslate",
-            help="In PO, XLIFF, JSON and ARB: translate only texts without a translation, or all.",
+            help="In PO, XLIFF, JSON and ARB files: translate only texts without a translation, or all texts.",
         ),
     ] = True,
-    review_below: Annotated[int, typer.Option(min=0, max=100, help="In PO, XLIFF: add notes to units below it.")] = 0,
+    review_below: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=100, help="In PO and XLIFF: mark units with a confidence below N by a note."
+        ),
+    ] = 0,
     ensemble: options.Ensemble = None,
     glossary: options.Glossary = None,
     prefixes: Annotated[
-        Path | None, options.file("File with the beginning of each translation, one line per input line.")
+        Path | None, options.file("File whose line N is the beginning of the translation of line N.")
     ] = None,
     line_by_line: Annotated[
         bool, typer.Option("--line-by-line", help="Translate each line as soon as it is read.")
@@ -69,23 +76,24 @@ def translate(
         typer.Option(
             metavar="N",
             min=1,
-            help="Needs INPUT and --output: number of processes, each with its own GPU or a share of the cores.",
+            help="Number of processes, each with its own GPU or a share of the cores. Needs INPUT and --output.",
         ),
     ] = None,
     device: options.Device = "auto",
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="With an endpoint: show the first requests and a forecast of tokens and cost."),
+        typer.Option("--dry-run", help="With an LLM endpoint: show the first requests, and estimate tokens and cost."),
     ] = False,
 ) -> None:
     """Translate a file or standard input, one sentence per line: the output has as many lines as the input.
 
-    With --scores a line is `score TAB translation`; with --n-best it is `line number TAB score
-    TAB translation`, best first. A score is the log-probability divided by the length penalty.
-    With --format json a line is an object with the line's number and its translations, each with text, score,
-    log_probability, confidence, pieces (its subwords), token_scores, and alignment: how much each piece attends to each
-    of source_pieces. With --format tsv a line is `line number TAB confidence TAB source TAB translation`. A confidence
-    is the expected chrF, from 0 to 100, if the model has a calibration (see nmt calibrate).
+    With --scores, a line is `score TAB translation`; with --n-best, it is `line number TAB score TAB translation`. The
+    score is the log-probability divided by the length penalty. With --format tsv, a line is `line number TAB confidence
+    TAB source TAB translation`. The confidence is the expected chrF, from 0 to 100, if the model has a calibration (see
+    nmt calibrate). With --format json, a line is an object with `line` (its number) and `translations`: each has text,
+    score, log_probability, confidence, pieces (the subwords), token_scores, and alignment (the attention of each piece
+    to each of source_pieces).
+
     With INPUT and --output FILE, run an interrupted command again to resume.
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
@@ -146,13 +154,13 @@ def translate(
 @terminal.reporting()
 def score(
     model: options.ModelFile,
-    source: Annotated[Path, options.file("Source text, a sentence per line.")],
+    source: Annotated[Path, options.file("Source text, one sentence per line.")],
     target: Annotated[Path, options.file("Its translation, line by line.")],
     output: options.Output = None,
     to: options.To = None,
     from_: options.From = None,
     format: Annotated[
-        Literal["text", "json"], typer.Option(help="json: with token scores, an object per line.")
+        Literal["text", "json"], typer.Option(help="json: one object per line, with token scores.")
     ] = "text",
     ensemble: options.Ensemble = None,
     length_penalty: options.LengthPenalty = None,
@@ -161,9 +169,9 @@ def score(
 ) -> None:
     """Score given translations with the model's probability, to filter pairs and to rank candidates.
 
-    A line is `score TAB log-probability TAB log-probability per subword`; the score is the log-probability divided
-    by the length penalty, the same as in a search with these settings. A pair that is too long for the model gets
-    `nan` in each column; the number of such pairs is reported at the end.
+    Each line is `score TAB log-probability TAB log-probability per subword`. The score is the log-probability divided
+    by the length penalty, as in a search with these settings. A pair that is too long for the model has `nan` in each
+    column; the number of such pairs is reported at the end.
 
     Example: nmt score runs/demo --source data/demo/test.en --target data/demo/test.de
     """

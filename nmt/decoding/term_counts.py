@@ -19,8 +19,8 @@ _NAMED = 10  # at most, in messages
 _HOW = {
     "own": "in the model's own translation",
     "learned": "translated by a model that has learned terms",
-    "placed": "placed",
-    "failed": "not in place",
+    "placed": "inserted",
+    "failed": "not inserted",
 }
 
 
@@ -28,7 +28,7 @@ _HOW = {
 class TermCounts:
     """Counts of the terms that were found in lines.
 
-    how: the number of terms by `UsedTerm.how`; lines: those with terms; failed: the first terms that are not in place,
+    how: the number of terms by `UsedTerm.how`; lines: those with terms; failed: the first terms that were not inserted,
     as text; near: the first words that differ from a source term in their ending only, as `term|word`, with the place.
     """
 

@@ -196,7 +196,7 @@ def _explanation(systems: Sequence[System], scores: Sequence[MetricScore], compa
 
 def _terms(systems: Sequence[System]) -> str:
     """A row for each system with a glossary: the terms in the source, by how they came into the translation."""
-    rows = [["system", "terms", *get_args(How), "in place"]]
+    rows = [["system", "terms", *get_args(How), "in translation"]]
     for number, system in enumerate(systems, start=1):
         if system.terms is not None:
             counts = [system.terms.get(how, 0) for how in get_args(How)]

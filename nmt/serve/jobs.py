@@ -206,11 +206,11 @@ def used_terms(n_best: NBest) -> list[UsedTerm]:
 
 
 def term_warning(terms: Sequence[UsedTerm]) -> str:
-    """The warning about terms that are not in their place; empty if there are none."""
+    """The warning about terms that were not inserted; empty if there are none."""
     failed = [term.source for term in terms if term.how == "failed"]
     if not failed:
         return ""
     names = list(dict.fromkeys(failed))
     names[_MOST_NAMES:] = ["…"] * (len(names) > _MOST_NAMES)
-    are = "is not in its" if len(failed) == 1 else "are not in their"
-    return f"{len(failed)} of {len(terms)} glossary terms {are} place: {', '.join(names)}"
+    were = "was" if len(failed) == 1 else "were"
+    return f"{len(failed)} of {len(terms)} glossary terms {were} not inserted: {', '.join(names)}"

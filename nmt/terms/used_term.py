@@ -16,7 +16,7 @@ class UsedTerm:
     - own: the model's own translation has it, or an inflected form of it
     - learned: likewise, of a model that was told the target term
     - placed: it replaced the words that translate the source term
-    - failed: it is not in its place, and the translation of the source term is the model's own
+    - failed: it was not inserted, and the translation of the source term is the model's own
     """
 
     source: str

@@ -101,7 +101,7 @@ def test_settings_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     done = run("translate", trained, "--glossary", glossary, text=b"one two\n")
     said = messages(done.stderr).removeprefix(told_of(trained)).removeprefix("warning: ")
     assert said.startswith("glossary: 1 term in 1 of 1 lines: 1 ")
-    assert ("neun drei" in done.stdout.decode()) != said.endswith("1 not in place: line 1: two -> neun drei\n")
+    assert ("neun drei" in done.stdout.decode()) != said.endswith("1 not inserted: line 1: two -> neun drei\n")
 
 
 def test_json_and_given_translations(trained: Path, tmp_path: Path) -> None:

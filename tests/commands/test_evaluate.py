@@ -220,7 +220,7 @@ def test_each_model_is_scored_without_and_with_a_glossary(
         assert counts == Counter(used) and len(used) == 3
     text, rows = to_text(result), json.loads(to_json(result))["scores"]
     [heads, *table] = re.search(r"\n\n(system  terms .*?)\n\n", text, re.DOTALL)[1].split("\n")  # type: ignore[index]
-    assert [row.split()[:2] for row in table] == [["2", "3"], ["4", "3"]] and heads.endswith("failed  in place")
+    assert [row.split()[:2] for row in table] == [["2", "3"], ["4", "3"]] and heads.endswith("failed  in translation")
     assert all(len(line) <= 80 for line in text.partition("\n\n")[2].split("\n") if "|version:" not in line)
     assert rows[0]["terms"] is None and sum(rows[3]["terms"].values()) == 3 and rows[3]["name"] == "BLEU"
     assert caplog.text.count("glossary: ") >= len(models), "counted once for each model"

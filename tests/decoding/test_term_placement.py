@@ -215,7 +215,7 @@ def test_counts_add_up_and_name_the_first_ten(caplog: pytest.LogCaptureFixture) 
     both.log(30)
     counts, near = caplog.messages
     assert counts.startswith(
-        "glossary: 21 terms in 19 of 30 lines: 5 in the model's own translation, 4 placed, 12 not in place: "
+        "glossary: 21 terms in 19 of 30 lines: 5 in the model's own translation, 4 inserted, 12 not inserted: "
     )
     assert counts.endswith("line 9: a -> b, line 20: c -> d, and 2 more")
     assert "line 1: cat|cats: add" in near

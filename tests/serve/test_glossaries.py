@@ -116,12 +116,12 @@ def test_what_an_answer_tells_of_terms(file: Path) -> None:
         placed = {"source": "cat", "target": "Katze", "how": "placed", "found_as": "cat"}
         failed = {"source": "dog", "target": "no", "how": "failed", "found_as": "Dog"}
         assert [best["terms"] for [best] in answer["translations"]] == [[placed], [failed], []]
-        warning = "1 of 2 glossary terms is not in its place: dog"
+        warning = "1 of 2 glossary terms was not inserted: dog"
         assert answer["warning"] == warning
         html = {"q": ["<p>a <b>cat</b>, a dog</p>"], "format": "html", "glossary": {"a": "no"}}
         answer = served.post(html | LIBRE).json
         assert "Katze" not in answer["translatedText"][0]
-        assert answer["warning"] == "2 of 2 glossary terms are not in their place: a"
+        assert answer["warning"] == "2 of 2 glossary terms were not inserted: a"
     with service(Placing()) as (served, _):
         assert "terms" not in served.post({"text": "one cat"}).json["translations"][0][0]
 
@@ -139,10 +139,10 @@ def test_documents(file: Path) -> None:
     with service(Placing(), glossary=GlossaryFile(file, ONE)) as (served, _):
         html, notes = sent()
         assert html.count("Katze") == 2
-        assert notes == ["a.de.html: 1 of 3 glossary terms is not in its place: dog"]
+        assert notes == ["a.de.html: 1 of 3 glossary terms was not inserted: dog"]
         html, notes = sent(glossary=json.dumps({"dog": "Hund", "cat": "no"}))
         assert "Hund" in html and "Katze" not in html
-        assert notes == ["a.de.html: 2 of 3 glossary terms are not in their place: cat"]
+        assert notes == ["a.de.html: 2 of 3 glossary terms were not inserted: cat"]
 
 
 @pytest.mark.parametrize(

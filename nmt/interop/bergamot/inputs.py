@@ -41,7 +41,7 @@ def validation_sample(loaded: Checkpoint) -> list[str]:
         sources = parity.validation_lines(loaded)
     except NmtError as error:
         raise NmtError(
-            f"{error}: give --sample FILE with the kind of text that you translate; it is {_REASON}"
+            f"{error}: give --sample FILE with text from the domain that you translate; it is {_REASON}"
         ) from None
     return sources[:: -(-len(sources) // _LINES)]
 
