@@ -256,15 +256,20 @@ def mean_and_range(values: Sequence[float]) -> str:
 
 
 def count(runs: Sequence[Run]) -> str:
-    """A table of the number of parameters of each row and in the paper. The parameters need no memory."""
+    """A table of the number of parameters of each row: exact, or in millions beside the numbers in the paper. The
+    parameters need no memory."""
     from nmt.models.build import build_on_meta
 
-    lines = [["row", "settings", "millions", "paper", "differ"]]
+    papers = any("parameters" in run.row.paper for run in runs)
+    lines = [["row", "settings", *(["millions", "paper", "differ"] if papers else ["parameters"])]]
     for run in runs:
         size, paper = run.config.vocabulary.size, run.row.paper.get("parameters")
-        millions = build_on_meta(run.config.model, size, size, padding=0).parameter_counts()["total"] / 1e6
-        beside = [f"{paper:g}", f"{millions / paper - 1:+.1%}"] if paper else ["", ""]
-        lines.append([run.row.row, " ".join(run.row.settings), f"{millions:.2f}", *beside])
+        parameters = build_on_meta(run.config.model, size, size, padding=0).parameter_counts()["total"]
+        cells = [f"{parameters:,}"]
+        if papers:
+            millions = parameters / 1e6
+            cells = [f"{millions:.2f}", *([f"{paper:g}", f"{millions / paper - 1:+.1%}"] if paper else ["", ""])]
+        lines.append([run.row.row, " ".join(run.row.settings), *cells])
     return f"{table(lines, (0, 1), rule=True)}\n\nCounted with {runs[0].config.vocabulary.size:,} shared subwords."
 
 
