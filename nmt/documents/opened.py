@@ -124,9 +124,9 @@ class OpenedDocument:
     def translated(self, lines: Sequence[Rated], output: Path, below: int = 0) -> tuple[bytes, list[tuple[int, str]]]:
         """The translated file, and notes for the user: pairs of a level of `logging` and a message.
 
-        A text is not translated if its translation lacks a placeholder, or if that of one of its lines is empty. In a
-        page, only such lines are not translated. lines: the translations of `marked_lines`. output: the translated
-        file, for messages. below: units in which a line has a lower confidence get a note.
+        A text is not translated if its translation lacks a placeholder, or if that of one of its lines is empty. In
+        formats without placeholders, only this line is not translated. lines: the translations of `marked_lines`.
+        output: the translated file, for messages. below: units in which a line has a lower confidence get a note.
         """
         translations, empty = iter(lines), 0
         new, confidence = dict[TranslatableText, str](), defaultdict[TranslatableText, float](lambda: 100)
@@ -134,7 +134,7 @@ class OpenedDocument:
             rated = list(islice(translations, len(marked.lines)))
             missing = sum(not line for line, _ in rated)
             empty += missing
-            if missing < len(rated) and not (missing and self.keep):
+            if not (missing and self.keep):
                 new[text] = marked.with_lines([line for line, _ in rated])
             confidence[text] = min((value for _, value in rated if value is not None), default=100)
 
