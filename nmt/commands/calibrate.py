@@ -9,15 +9,13 @@ from nmt.checkpoints.rewriting import rewriting
 from nmt.commands.progress import line_bar
 from nmt.data.cleaning.cleaner import without_empty
 from nmt.decoding.chunks import log_counts
-from nmt.decoding.confidence import CALIBRATION, LEAST_SENTENCES, Calibration, fit
+from nmt.decoding.confidence import CALIBRATION, LEAST_SENTENCES, Calibration, correlation_warning, fit
 from nmt.errors import NmtError
 from nmt.evaluation.metrics import sentence_chrf
 from nmt.files.text import line_pairs
 from nmt.loading.command_models import ModelsOfCommand
 
 log = logging.getLogger("nmt")
-
-_LOW_CORRELATION = 0.4
 
 
 def calibrate(
@@ -53,8 +51,6 @@ def calibrate(
         entry = {CALIBRATION: calibration.to_json()}
         save(lambda checkpoint: replace(checkpoint, provenance={**checkpoint.provenance, **entry}))
     log.info("%s: calibrated with %s, correlation with chrF %.2f", file, calibration, calibration.correlation)
-    if calibration.correlation < _LOW_CORRELATION:
-        log.warning(
-            "this correlation is low: do not rely on the confidence. Is %s the translation of %s?", reference, source
-        )
+    if warning := correlation_warning(entry):
+        log.warning("%s. Is %s the translation of %s?", warning, reference, source)
     return calibration

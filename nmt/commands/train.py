@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from nmt import __version__, machine
-from nmt.checkpoints import run_folder
+from nmt.checkpoints import model_file, run_folder
 from nmt.commands import requirements
 from nmt.commands.validate import Validator, score_all
 from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.data import prepare
-from nmt.decoding.confidence import LEAST_SENTENCES
+from nmt.decoding.confidence import LEAST_SENTENCES, correlation_warning
 from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import check_launch, check_variables, seconds_since_launch
 from nmt.distributed.ranks import Ranks
@@ -68,7 +68,12 @@ def train(
             memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
             with ranks.local_first():
                 data = training_data(config, ranks, start)
-            return Trainer(config, data, where, ranks, deadline=deadline, profile=profile, on_metrics=on_metrics).run()
+            trainer = Trainer(config, data, where, ranks, deadline=deadline, profile=profile, on_metrics=on_metrics)
+            stop, best = trainer.run(), run / model_file.BEST
+            has_ended = ranks.first and not stop.reason and best.exists()
+            if has_ended and (warning := correlation_warning(model_file.load_provenance(best))):
+                log.warning("%s: %s", best, warning)
+            return stop
 
 
 def train_in_program(

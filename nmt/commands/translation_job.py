@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.commands.output_format import OutputFormat
-from nmt.documents.file_formats import DocumentFormat, check_lines, format_of
+from nmt.documents.file_formats import DocumentFormat, check_lines, check_name, format_of
 from nmt.errors import NmtError
 from nmt.files import outputs
 
@@ -74,6 +74,7 @@ class TranslationJob:
             )
         if self.output.is_dir():
             raise NmtError(f"{self.output}: a folder: name a file in it")
+        check_name(self.output, document)
         if not self.from_file_to_file:
             raise NmtError(f"{self.source}: {document.name}: it and --output must be regular files")
         return document

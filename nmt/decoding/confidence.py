@@ -17,6 +17,7 @@ from nmt.decoding.translation import Translation
 CALIBRATION = "calibration"  # the entry in the provenance of a model
 LEAST_SENTENCES = 200  # to fit a calibration
 _WEIGHTS = 5  # of four features, and the constant
+_LOW_CORRELATION = 0.4
 _MOST_LOW = 80.0  # a higher confidence is never called low
 _LARGEST = 1e9  # a larger number, or one that is not finite, is damage
 _CONSTANT = 1e-6  # a feature with a smaller deviation is the same for all translations
@@ -63,6 +64,14 @@ class Calibration:
             return translation
         value = math.fsum(map(operator.mul, self.weights, [*_features(translation), 1.0]))
         return replace(translation, confidence=round(100 * float(_logistic(value)), 1))
+
+
+def correlation_warning(provenance: Mapping[str, Any]) -> str:
+    """A warning if the confidence of a model says little about its translations; empty if not, or if it has none."""
+    calibration = Calibration.of(provenance)
+    if calibration is None or calibration.correlation >= _LOW_CORRELATION:
+        return ""
+    return f"the confidence has a low correlation with chrF ({calibration.correlation:.2f}): do not rely on it"
 
 
 def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -> Calibration | None:

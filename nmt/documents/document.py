@@ -60,7 +60,8 @@ def _with_values_behind(tag: re.Match[str]) -> str:
 
 
 class NotTranslatable(Exception):
-    """Why a string is not translated: the program that reads the document could not use its translation."""
+    """Why a string is not translated: the program that reads the document could not use its translation. Without a
+    reason if it has no translation."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,9 @@ class Document:
         """The document with translated texts.
 
         translation: returns the translation of a text, or raises NotTranslatable. untranslated: receives, for each
-        segment that is not translated, the number of its first line and the reason. confidence: of a text. If it is
-        lower than `below`, the translated unit gets a note. A note of an earlier translation gets the new confidence.
+        segment that is not translated for a reason, the number of its first line and the reason. confidence: of a text.
+        If it is lower than `below`, the translated unit gets a note. A note of an earlier translation gets the new
+        confidence.
         """
         line_number, counted = 1, 0
         changes, units = list[tuple[int, int, str]](), dict[int, list[TranslatableText]]()
@@ -126,7 +128,7 @@ class Document:
                 texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
                 new = segment.write(texts)
             except NotTranslatable as reason:
-                if untranslated is not None:
+                if untranslated is not None and reason.args:
                     untranslated.append((line_number, f"not translated, because {reason}"))
             else:
                 changes.append((segment.start, segment.stop, new))

@@ -1,7 +1,7 @@
 """The formats of documents by file extension. The reader of a format is loaded when it is needed."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +27,7 @@ class DocumentFormat:
     declaration: re.Pattern[str] | None = None  # group 1 finds the name of a file's encoding
     has_marked_lines: bool = False  # a file can also be read as lines with tags
     names_target: bool = False  # a file must name the language of its translations
+    target: re.Pattern[str] | None = None  # group 1 finds the language of a file's translations
 
     def read(
         self,
@@ -48,6 +49,11 @@ class DocumentFormat:
             options["file"]["target_language"] = target_language
         return import_module(f"nmt.documents.formats.{self.reader}").read(content, path, **options[self.translations])
 
+    def named_target(self, content: str) -> str:
+        """The language of the translations by the content of a file; empty if it names none."""
+        match = self.target and self.target.search(content)
+        return match[1] if match else ""
+
 
 _NAME = r"([\w.:-]+)"
 _BY_XML = r"""<\?xml\s[^<>]*?\bencoding\s*=\s*["']"""
@@ -57,16 +63,21 @@ _IN_XML = re.compile(rf"\A\s*{_BY_XML}{_NAME}", re.IGNORECASE)
 _IN_HTML = re.compile(rf"{_HTML_COMMENT}|(?:{_BY_XML}|{_BY_HTML}){_NAME}", re.IGNORECASE | re.DOTALL)
 # Only the first: the header is the first entry.
 _IN_PO = re.compile(rf"\A.*?Content-Type:[^\\\n]{{0,200}}?charset= *{_NAME}", re.IGNORECASE | re.DOTALL)
+_LANGUAGE = "([A-Za-z]+(?:[-_][A-Za-z0-9]+)*)"
+_PO_TARGET = re.compile(rf'msgid ""\s+msgstr\s+(?:".*"\s+)*?"(?:[^"\n]*\\n)?Language: *{_LANGUAGE}')
+_XLIFF_TARGET = re.compile(rf"""<(?:file|xliff)\s(?:[^<>]*\s)?(?:target-language|trgLang)\s*=\s*["']{_LANGUAGE}""")
 
-_SUBTITLES = DocumentFormat("subtitles", "subtitles")
-_PO = DocumentFormat("a PO file", "gettext", translations="file", declaration=_IN_PO)
-_XLIFF = DocumentFormat("XLIFF", "xliff", translations="file", declaration=_IN_XML, names_target=True)
+_SRT = DocumentFormat("SRT subtitles", "subtitles")
+_PO = DocumentFormat("a PO file", "gettext", translations="file", declaration=_IN_PO, target=_PO_TARGET)
+_XLIFF = DocumentFormat(
+    "XLIFF", "xliff", translations="file", declaration=_IN_XML, names_target=True, target=_XLIFF_TARGET
+)
 _JSON = DocumentFormat("a string table", "json_strings", translations="output")
 _HTML = DocumentFormat("an HTML page", "html_page", declaration=_IN_HTML, has_marked_lines=True)
 _WORD = DocumentFormat("a Word document", "word", is_archive=True)
 FORMATS = {
-    ".srt": _SUBTITLES,
-    ".vtt": _SUBTITLES,
+    ".srt": _SRT,
+    ".vtt": replace(_SRT, name="WebVTT subtitles"),
     ".po": _PO,
     ".pot": _PO,
     ".xlf": _XLIFF,
@@ -112,11 +123,20 @@ def check_lines(path: Path) -> None:
     if format := format_of(plain):
         raise NmtError(f"{path}: {format.name}, compressed: decompress it first")
     suffix = plain.suffix.lower()
+    if suffix == ".tmx":
+        raise NmtError(f"{path}: a translation memory: train with it (nmt init --train), or export its texts as XLIFF")
     if suffix in _UNSUPPORTED or (suffix in _BY_CONTENT and _begins_with(path, _BY_CONTENT[suffix])):
         raise NmtError(
             f"{path}: {plain.suffix} documents are not supported: convert it to a format of nmt translate --help, or "
             f"translate its lines: nmt translate MODEL < {path}"
         )
+
+
+def check_name(output: Path, format: DocumentFormat) -> None:
+    """Raises NmtError if the name of a translated document has the extension of another format."""
+    if format_of(output) != format:
+        extensions = " or ".join(extension for extension, other in FORMATS.items() if other == format)
+        raise NmtError(f"{output}: the translation is {format.name}, whose name must end in {extensions}")
 
 
 def _begins_with(path: Path, start: re.Pattern[bytes]) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 
+from nmt.config.language_codes import matching
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
 from nmt.decoding.translation import Rated
 from nmt.documents.document import Document, NotTranslatable, TranslatableText
@@ -32,6 +33,7 @@ class OpenedDocument:
     write: Callable[[Sequence[str]], bytes]  # returns the file with other contents of the parts
     language: str  # code of the source language, used to find the ends of sentences
     keep: tuple[str, ...]  # patterns of its placeholders, as in decoding.keep
+    other_language: str = ""  # a warning if the file names another target language
 
     @classmethod
     def read(
@@ -75,6 +77,7 @@ class OpenedDocument:
     ) -> "OpenedDocument":
         """Opens the content of a file. path: for messages. translated: content and path of the file in the target
         language. most_unpacked: maximum bytes of an unpacked archive. Raises NmtError as `read`."""
+        warning = ""
         if format.is_archive:
             documents = word.open_archive(data, path, most_unpacked)
             parts = list(documents.values())
@@ -92,11 +95,14 @@ class OpenedDocument:
                 content, path, only_missing=only_missing, translated=other, target_language=target_language
             )
             parts = [document]
+            named = format.named_target(content)
+            if named and target_language and not matching(named, [target_language]):
+                warning = f"its target language is {named}, but the translations are in {target_language}"
 
             def write(contents: Sequence[str]) -> bytes:
                 return data if contents[0] == content else encoding.encoded(contents[0], path)
 
-        return cls(path, parts, write, language, parts[0].keep)
+        return cls(path, parts, write, language, parts[0].keep, warning)
 
     @cached_property
     def texts(self) -> dict[TranslatableText, MarkedText]:
@@ -118,34 +124,45 @@ class OpenedDocument:
     def translated(self, lines: Sequence[Rated], output: Path, below: int = 0) -> tuple[bytes, list[tuple[int, str]]]:
         """The translated file, and notes for the user: pairs of a level of `logging` and a message.
 
-        A text is not translated if its translation lacks a placeholder. lines: the translations of `marked_lines`.
+        A text is not translated if its translation lacks a placeholder, or if that of one of its lines is empty. In
+        formats without placeholders, only this line is not translated. lines: the translations of `marked_lines`.
         output: the translated file, for messages. below: units in which a line has a lower confidence get a note.
         """
-        translations = iter(lines)
+        translations, empty = iter(lines), 0
         new, confidence = dict[TranslatableText, str](), defaultdict[TranslatableText, float](lambda: 100)
         for text, marked in self.texts.items():
             rated = list(islice(translations, len(marked.lines)))
-            new[text] = marked.with_lines([line for line, _ in rated])
+            missing = sum(not line for line, _ in rated)
+            empty += missing
+            if not (missing and self.keep):
+                new[text] = marked.with_lines([line for line, _ in rated])
             confidence[text] = min((value for _, value in rated if value is not None), default=100)
 
         def translation(text: TranslatableText) -> str:
+            if text not in new:
+                raise NotTranslatable
             if self.keep and not text.is_protected(new[text], self.keep):
                 raise NotTranslatable(f"the placeholders of its translation differ: {text.text!r:.80}")
             return new[text]
 
         untranslated = list[tuple[int, str]]()
         contents = [part.translated(translation, untranslated, confidence.__getitem__, below) for part in self.parts]
-        notes = [(logging.WARNING, f"{self.path}: line {line}: {reason}") for line, reason in untranslated]
-        notes += self._notes_on_unchanged_texts()
+        notes = list(self._notes_on_the_file())
+        if empty:
+            texts = counted(empty, "text is", "texts are")
+            notes.append((logging.WARNING, f"{self.path}: {texts} not translated, because the model wrote nothing"))
+        notes += [(logging.WARNING, f"{self.path}: line {line}: {reason}") for line, reason in untranslated]
         for part, content in zip(self.parts, contents, strict=True):
             notes += [(logging.INFO, f"{output}: {message}") for message in part.report(content)]
         return self.write(contents), notes
 
-    def _notes_on_unchanged_texts(self) -> Iterator[tuple[int, str]]:
+    def _notes_on_the_file(self) -> Iterator[tuple[int, str]]:
+        if self.other_language:
+            yield logging.WARNING, f"{self.path}: {self.other_language}"
         existing = sum(part.existing for part in self.parts)
         if existing:
             texts = counted(existing, "text already has a translation", "texts already have a translation")
-            yield logging.INFO, f"{self.path}: {texts}, which is kept; --retranslate: translate again"
+            yield logging.INFO, f"{self.path}: {texts}, which nmt translate replaces only with --retranslate"
         elif not self.texts:
             yield logging.WARNING, f"{self.path}: no text to translate was found: the output is the same"
 

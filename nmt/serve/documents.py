@@ -45,6 +45,7 @@ class ReceivedDocument:
     source: str | None  # None: to be detected
     target: str
     terms: dict[str, str]  # of the request's glossary
+    ignored: Sequence[str]  # names of unknown fields
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ async def received_document(
     path = Path(re.sub(r"[^\w .()+-]", "_", re.split(r"[/\\]", upload.filename)[-1])[-100:])
     if path.suffix.lower() not in FILE_FORMATS:
         raise HTTPException(400, f"{path}: this format is not supported: send {', '.join(FILE_FORMATS)}")
-    return ReceivedDocument(content, path, *source_and_target(request, languages), request.glossary)
+    ignored = [name[:40] for name in fields if name not in FileRequest.model_fields and name != "api_key"]
+    return ReceivedDocument(content, path, *source_and_target(request, languages), request.glossary, ignored)
 
 
 class DocumentTranslator:
@@ -131,6 +133,7 @@ class DocumentTranslator:
             lost += await asyncio.to_thread(count_lost, [texts[i] for i in part], n_best, others)
             used += used_terms(n_best)
         content, notes = await process.write(name)
+        notes[:0] = [f"{name}: unknown field, which is ignored" for name in document.ignored]
         warnings = placeholder_warning(lost, len(lines)), term_warning(used)
         notes += [f"{name}: {warning}" for warning in warnings if warning]
         if len(notes) > _MOST_NOTES:

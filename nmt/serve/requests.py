@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -67,8 +68,12 @@ class RequestLimits:
 
 
 def _from_form(terms: Any) -> Any:
-    """In a form or a query, terms are JSON. Raises ValueError for other text."""
-    return from_json(terms) if isinstance(terms, str) else terms
+    """In a form or a query, terms are JSON. Raises ValueError for what is no object."""
+    with suppress(ValueError):
+        terms = from_json(terms) if isinstance(terms, str) else terms
+    if not isinstance(terms, dict):
+        raise ValueError('expected a JSON object of terms, such as {"court": "Gericht"}')
+    return terms
 
 
 _Term = Annotated[str, Field(max_length=_LONGEST_TERM)]

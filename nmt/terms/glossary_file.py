@@ -36,6 +36,8 @@ def read(path: Path, pair: LanguagePair | None) -> list[Entry]:
     A table has two columns, or headings in its first row: `source` and `target`, or languages. Empty lines, and lines
     that begin with #, are ignored. Warns if there are no entries. Raises NmtError for a file that cannot be read so.
     """
+    if plain_ending(path) == ".tmx":
+        raise NmtError(f"{path}: a translation memory (TMX), which is no glossary: give a table of terms, or TBX")
     is_tbx = plain_ending(path) in (".tbx", ".xml")
     entries = _tbx_entries(path, pair) if is_tbx else _table_entries(path, pair)
     if not entries:

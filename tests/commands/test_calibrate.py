@@ -195,6 +195,21 @@ def test_validated_checkpoints_of_a_run_have_one(run: Path, corpus: Path, tmp_pa
     ]  # fmt: skip
 
 
+def test_an_unreliable_one_gives_a_warning_at_the_end(
+    run: Path, corpus: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the run's best model. This run has ended already."""
+    best = calibration_of(run / model_file.BEST)
+    for correlation in (0.12, 0.45):
+        found = dataclasses.replace(best, correlation=correlation).to_json()
+        monkeypatch.setattr(model_file, "load_provenance", lambda _, found=found: {CALIBRATION: found})
+        train(config_of(corpus, run, 200), "cpu")
+    warnings = [record.getMessage() for record in caplog.records if "correlation" in record.getMessage()]
+    assert warnings == [
+        f"{run / model_file.BEST}: the confidence has a low correlation with chrF (0.12): do not rely on it"
+    ]
+
+
 @pytest.mark.parametrize(
     ("sentences", "override", "translated"),
     [(199, "seed=1", 199), (200, "training.validation_sentences=150", 150), (200, "training.validation_bleu=false", 0)],
@@ -233,4 +248,4 @@ def test_a_reference_that_is_no_translation_gives_a_warning(
     source, reference = text
     reference.write_text("".join(f"{'xyzvwq'[i * i % 5]}\n" for i in range(200)))
     calibrate.calibrate(model, source, reference)
-    assert "this correlation is low" in caplog.text
+    assert "low correlation with chrF" in caplog.text and f"Is {reference} the translation of" in caplog.text

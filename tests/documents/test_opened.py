@@ -119,6 +119,70 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     assert f"{path}: no text to translate was found" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.po", 'msgid "one"\nmsgstr ""\n\nmsgid "see {0}"\nmsgstr ""\n\n#, fuzzy\nmsgid "two"\nmsgstr "TWO"\n'),
+        (
+            "a.xliff",
+            "<xliff><file><body><trans-unit><source>one</source></trans-unit>"
+            "<trans-unit><source>see <b>{0}</b></source></trans-unit><trans-unit><source>two</source>"
+            '<target state="needs-review-translation">TWO</target></trans-unit></body></file></xliff>',
+        ),
+        ("a.json", '{"a": "one", "b": "see {0}", "c": "TWO"}'),
+        ("a.html", "<p>one<p>see {0}<p title=one>TWO"),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nsee {0} \nat one.\n\n00:00:09,000 --> 00:00:10,000\nTWO."),
+    ],
+)
+def test_a_text_without_a_translation_is_counted_and_not_changed(name: str, content: str) -> None:
+    """Also where the only text of the translation is its placeholder. In a page, other texts are translated."""
+    expected = content
+    for old, new in (
+        ("#, fuzzy\n", ""),
+        ('"TWO"\n', '""\n'),
+        ('<target state="needs-review-translation">TWO</target>', ""),
+    ):
+        content = content.replace(old, new)
+    document = OpenedDocument.from_bytes(content.replace("TWO", "two").encode(), Path(name), FORMATS[Path(name).suffix])
+    lines = list[tuple[str, float | None]]()
+    for line in document.marked_lines:
+        text = line.text.upper() if "two" in line.text else "{0}" * ("{0}" in line.text)
+        lines.append((line.translated(Translation(text, 0, 0, [], []), ("verbatim",)), None))
+    written, notes = document.translated(lines, Path("b"))
+    assert written.decode() == expected
+    counts = {"a.html": "3 texts are", "a.srt": "1 text is"}
+    reason = "not translated, because the model wrote nothing"
+    assert notes == [(logging.WARNING, f"{name}: {counts.get(name, '2 texts are')} {reason}")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.po", '# x\nmsgid ""\nmsgstr ""\n"Project-Id-Version: 1\\n"\n"Language: {}\\n"\n\nmsgid "x"\nmsgstr ""\n'),
+        ("a.po", 'msgid ""\nmsgstr "MIME-Version: 1.0\\nLanguage: {}\\n"\n\nmsgid "x"\nmsgstr ""\n'),
+        (
+            "a.xlf",
+            "<xliff version='1.2'><file source-language='en' target-language='{}'><body><trans-unit id='1'><source>x"
+            "</source></trans-unit></body></file></xliff>",
+        ),
+        (
+            "a.xlf",
+            '<xliff\n version="2.0" srcLang="en" trgLang="{}"><file><unit><segment><source>x</source></segment></unit>'
+            "</file></xliff>",
+        ),
+    ],
+)
+def test_a_file_of_another_target_language_gives_a_warning(name: str, content: str) -> None:
+    def notes(named: str) -> list[str]:
+        document = OpenedDocument.from_bytes(
+            content.replace("{}", named).encode(), Path(name), FORMATS[Path(name).suffix], target_language="pl"
+        )
+        return [note for _, note in document.translated([("y", None)], Path("b"))[1]]
+
+    assert notes("pl-PL") == notes("pl") == notes("pol") == notes("") == []
+    assert notes("de_AT") == [f"{name}: its target language is de_AT, but the translations are in pl"]
+
+
 def test_attributes_of_strings_are_translated() -> None:
     content = json.dumps({"a": 'two <img alt="The child &amp; {n}" title=milk src=x> boats'})
     document = OpenedDocument.from_bytes(content.encode(), Path("a.json"), FORMATS[".json"])
@@ -132,6 +196,10 @@ def test_attributes_of_strings_are_translated() -> None:
 def test_documents_that_are_not_read(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match=r"\.ASS documents are not supported.*nmt translate MODEL < film\.ASS"):
         check_lines(Path("film.ASS"))
+    with pytest.raises(
+        NmtError, match=r"memory\.tmx\.gz: a translation memory: train with it .* export its texts as XL"
+    ):
+        check_lines(Path("memory.tmx.gz"))
     with pytest.raises(NmtError, match="subtitles, compressed: decompress it first"):
         check_lines(Path("film.srt.gz"))
     for ending in ("csv", "tsv.gz", "xlsx", "odt", "pptx", "properties", "strings", "resx", "yml", "jsonl", "md.xz"):
@@ -144,6 +212,14 @@ def test_documents_that_are_not_read(tmp_path: Path) -> None:
         assert request.document_format
     with pytest.raises(NmtError, match=f"{tmp_path}: a folder: name a file in it"):
         assert TranslationJob(model=Path("m"), source=Path("a.po"), output=tmp_path).document_format
+    for name, output, message in (
+        ("a.docx", "a.pdf", r"a\.pdf: the translation is a Word document, whose name must end in \.docx"),
+        ("a.srt", "b.vtt", r"b\.vtt: the translation is SRT subtitles, whose name must end in \.srt"),
+        ("a.pot", "b", r"b: the translation is a PO file, whose name must end in \.po or \.pot"),
+    ):
+        with pytest.raises(NmtError, match=message):
+            assert TranslationJob(model=Path("m"), source=Path(name), output=Path(output)).document_format
+    assert TranslationJob(model=Path("m"), source=Path("a.pot"), output=tmp_path / "de.new.PO").document_format
     assert (
         TranslationJob(model=Path("m"), source=Path("a.html"), format=OutputFormat(markup="html")).document_format
         is None

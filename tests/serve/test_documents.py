@@ -149,7 +149,9 @@ def test_what_stays_as_it_was_is_said_to_the_client_alone(caplog: pytest.LogCapt
         answer = send(served, b'msgid "one"\nmsgstr "secret"\n\nmsgid "two"\nmsgstr ""\n', "a.po")
         assert fetched(served, answer).body.startswith(b'msgid "one"\nmsgstr "secret"\n')
         [note] = answer.json["notes"]
-        assert note.startswith("a.po: 1 text already has a translation")
+        assert note.startswith("a.po: 1 text already has a translation, which nmt translate replaces only with --retr")
+        notes = send(served, b"one", review_below="50", retranslate="true").json["notes"]
+        assert notes == [f"{name}: unknown field, which is ignored" for name in ("review_below", "retranslate")]
         assert "notes" not in send(served, b"one").json
         assert send(served, b"12").json["notes"] == ["a.txt: no text to translate was found: the output is the same"]
     assert not [message for message in caplog.messages if "a.po" in message or "a.txt" in message]

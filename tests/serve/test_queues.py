@@ -62,7 +62,10 @@ def test_texts_and_documents_are_translated_by_the_endpoint(tmp_path: Path, capl
         assert [served.get(path).status for path in ("/", "/health", "/health/live")] == [200] * 3
         assert b"nmt_lines_total 8.0" in served.get("/metrics").body
         asked = len(server.asked)
-        for fields, words in (({"n_best": 2}, "with temperature 0, 1"), ({"alignment": True}, "an endpoint has none")):
+        for fields, words in (
+            ({"n_best": 2}, "more than 1, the most of an endpoint with temperature 0"),
+            ({"alignment": True}, "an endpoint has none"),
+        ):
             answer = served.post({"text": "one"} | fields)
             assert answer.status == 400 and words in answer.json["error"]
         assert len(server.asked) == asked

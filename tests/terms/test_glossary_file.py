@@ -70,6 +70,7 @@ def test_quotes_that_are_text(tmp_path: Path) -> None:
         ),
         ("t.xlsx", "PK\x03\x04", "save its content as text"),
         ("t.xml", "<tmx/>", r"t\.xml:1: not a TBX file: its first element is <tmx>"),
+        ("t.tmx.gz", "", r"t\.tmx\.gz: a translation memory \(TMX\), which is no glossary"),
         ("t.tbx", "<martif><text>", "not well-formed"),
         ("t.tbx", "<!DOCTYPE martif [<!ENTITY a 'b'>]><martif/>", "declares the entity"),
     ],

@@ -18,7 +18,7 @@ from nmt.decoding.markup.aligned_words import AlignedWords, can_search
 from nmt.decoding.markup.blocks import RULES, WHITE, Markup, MarkupPart, line_of, parts_of_sentences
 from nmt.decoding.markup.elements import LINE, Element, Span, with_elements
 from nmt.decoding.markup.placement import place_elements
-from nmt.decoding.protected_text import protected_spans
+from nmt.decoding.protected_text import protected_pattern, protected_spans
 from nmt.decoding.translation import Translation
 
 # An attribute of a tag. A name is matched only where one can begin: otherwise a long one would take quadratic time.
@@ -64,10 +64,13 @@ class MarkedLine:
         return cls(text, written, with_parents, before, tags_after + after, _escaped)
 
     def translated(self, translation: Translation, patterns: tuple[str, ...] = ("verbatim",)) -> str:
-        """The translation with its markup, for the document. If it is empty or equals the line, the line is not
-        changed. patterns: as decoding.keep; text that they match in both the line and its translation is aligned."""
-        if translation.text in ("", self.text):
+        """The translation with its markup, for the document. Empty if the model wrote nothing except protected text.
+        patterns: as decoding.keep; text that they match in both the line and its translation is aligned."""
+        if translation.text == self.text:
             return self.written
+        protected = protected_pattern(patterns)
+        if not protected.sub("", translation.text).strip() and has_letter(protected.sub("", self.text)):
+            return ""
         if not self.elements:
             return f"{self.before}{self.as_written(translation.text)}{self.after}"
         text, copies = translation.text, dict[int, Span]()
@@ -241,7 +244,9 @@ class MarkedText:
         self.lines.append(line)
 
     def with_lines(self, lines: Sequence[str]) -> str:
-        """The text with the translations of its lines, which are results of MarkedLine.translated."""
+        """The text with the translations of its lines, which are results of MarkedLine.translated. A line whose
+        translation is empty is not changed."""
+        lines = [new or line.written for new, line in zip(lines, self.lines, strict=True)]
         text = "".join(part if isinstance(part, str) else lines[part] for part in self._parts)
         return self._attributes.restore(text, lines)
 
