@@ -28,17 +28,23 @@ def check(option: str, files: Files) -> None:
     for path in files:
         if plain_ending(path) in FILE_ENDINGS:
             raise NmtError(f"{option}: {path} has both sides: give it alone: {option} {path}")
-        if path.is_file() and _is_xml(path):
-            raise NmtError(
-                f"{path}: is XML, not plain text: if it is a translation memory (TMX), let its name end in .tmx, and "
-                f"give it alone: {option} {path.with_suffix('.tmx')}"
-            )
+    check_texts(option, files)
     source, target = files
     if source == target or (source.exists() and target.exists() and source.samefile(target)):
         raise NmtError(
             f"{option} {source} {target}: both sides are the same file: give the files of the source and of the "
             f"target, or one file with both sides: {', '.join(FILE_ENDINGS)}"
         )
+
+
+def check_texts(option: str, files: Files) -> None:
+    """Raises NmtError if a file that exists is XML, not text in one language. option: for a file with both sides."""
+    for path in files:
+        if path.is_file() and _is_xml(path):
+            raise NmtError(
+                f"{path}: is XML, not plain text: if it is a translation memory (TMX), let its name end in .tmx, and "
+                f"give it alone: {option} {path.with_suffix('.tmx')}"
+            )
 
 
 def _is_xml(path: Path) -> bool:
