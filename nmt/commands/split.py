@@ -121,7 +121,9 @@ def _documents(by: str, corpus: Corpus, data: DataConfig, count: int) -> list[st
     if len(names) != count:
         raise NmtError(f"{by} has {len(names):,} lines and {corpus.source} has {count:,}: each line needs its document")
     if not any(names):
-        raise NmtError(f"--by {by}: no pair has a document: name another column, property of the units, or file")
+        types = ", ".join(corpus_files.memory_properties(Path(corpus.file or ""))[:10])
+        choices = f"property of the units ({types})" if types else "column, property of the units, or file"
+        raise NmtError(f"--by {by}: no pair has a document: name another {choices}")
     return names
 
 
