@@ -1,5 +1,7 @@
 """`nmt import`."""
 
+import logging
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +9,8 @@ import typer
 
 from nmt.cli import options, terminal
 from nmt.files import text as texts
+
+log = logging.getLogger("nmt")
 
 
 @terminal.reporting()
@@ -51,4 +55,5 @@ def import_(
     compared = imports.import_model(source, output, codes, text or (), normalize_punctuation=normalize_punctuation)
     if compared is not None:
         texts.result(compared)
+    log.info("next: nmt init my.yaml --start-from %s, or nmt translate %s FILE", *2 * [shlex.quote(str(output))])
     texts.result(output)

@@ -40,10 +40,16 @@ class InitCommand(Command):
 
 
 def _value_count(option: str, arguments: list[str]) -> int:
-    """How many arguments at the beginning are values of the option. Raises BadParameter if a second file is missing."""
+    """How many arguments at the beginning are values of the option. Raises BadParameter if a second file is missing, or
+    follows a file with both sides."""
     if option == "--pairs":
         return next((i for i, value in enumerate(arguments) if not _PAIR.fullmatch(value)), len(arguments)) or 1
-    if not arguments or arguments[0].startswith("--") or plain_ending(Path(arguments[0])) in FILE_ENDINGS:
+    have_both_sides = [plain_ending(Path(argument)) in FILE_ENDINGS for argument in arguments[:2]]
+    if have_both_sides == [True, True]:
+        raise typer.BadParameter(
+            f"{option} {arguments[0]} has both sides: give it alone; for a second corpus, repeat {option}"
+        )
+    if not arguments or arguments[0].startswith("--") or have_both_sides[0]:
         return 1
     if len(arguments) == 1 or arguments[1].startswith("--") or arguments[1].endswith((".yaml", ".yml")):
         raise typer.BadParameter(

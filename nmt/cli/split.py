@@ -15,7 +15,9 @@ def split(
     output: Annotated[Path, options.file("A new folder for the files.", metavar="FOLDER")],
     languages: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="SOURCE TARGET", help="Endings of the new files. Default: as the files say."),
+        typer.Option(
+            metavar="SOURCE TARGET", help="Languages, and endings of the new files. Default: as the files say."
+        ),
     ] = None,
     columns: Annotated[
         tuple[str, str] | None,

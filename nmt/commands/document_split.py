@@ -43,7 +43,7 @@ def split_documents(pairs: Sequence[DocumentPair], held_out: int, most: int | No
         count = sum(map(len, unique_pairs.values()))
         raise NmtError(
             f"--pairs {held_out}: too few documents: {len(documents.keys() - {''}):,}, with {count:,} pairs that share "
-            "no sentence with another document, for validation, test and training: choose a smaller --pairs"
+            "no sentence with another document, for three sets: choose a smaller --pairs, or another --by"
         )
     train_documents = draws.sample(sorted(train), len(train))
     sets["train"] = list(chain.from_iterable(documents[name] for name in train_documents))[:most]

@@ -20,7 +20,7 @@ from nmt.decoding.chunks import LineCounts, log_counts
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
-from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
+from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set, read_text
 from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces, sentence_chrf
 from nmt.evaluation.output import Details, Evaluation
 from nmt.evaluation.reliability import Reliability, measure_reliability
@@ -90,7 +90,7 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
         if not is_special(path):
             next(read_lines(path), None)  # raises NmtError for a file that cannot be read
     source, references = _texts(request)
-    hypotheses = [_read(path) for path in request.hypotheses]
+    hypotheses = [read_text(path) for path in request.hypotheses]
     for text in (source, *hypotheses):  # before the models translate
         if text is not None:
             check_aligned(text, references)
@@ -187,11 +187,9 @@ def _texts(request: EvaluateRequest) -> tuple[AlignedText | None, list[AlignedTe
     """The source and the references."""
     if request.test_set is not None and request.language_pair is not None:
         return load_test_set(request.test_set, request.language_pair)
-    return None if request.source is None else _read(request.source), [_read(path) for path in request.references]
-
-
-def _read(path: Path) -> AlignedText:
-    return AlignedText(str(path), list(read_lines(path)))
+    return None if request.source is None else read_text(request.source), [
+        read_text(path) for path in request.references
+    ]
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,7 @@ def init(request: InitRequest) -> None:
     template = data_template(languages, train, validation, request.pairs, start)
     first = {"run_dir": f"runs/{config.stem}", **template.settings}
     data = _parsed(first, {}).data  # raises NmtError for a language or a file name that a config cannot have
-    size = None
-    if request.train:
-        size = size_of_text(data, data.train[: template.new], config, run_length.longest_text())
+    size = size_of_text(data, data.train[: template.new], config, run_length.longest_text()) if request.train else None
     if start is None:
         origin, chosen = _preset_settings(request, size)
     else:
@@ -121,21 +119,20 @@ def init(request: InitRequest) -> None:
         if size is not None and size.pairs < _FEWEST_PAIRS:
             log.warning(_TOO_FEW, f"{size.pairs:,}")
     listed, name = ", ".join(" to ".join(pair) for pair in data.language_pairs.pairs), shlex.quote(str(config))
-    log.info("next: check the settings at the top of %s (languages: %s), then run: nmt train %s", config, listed, name)
+    first_step = "check the settings" if train else "replace the file names"
+    if train and not validation:
+        first_step = "hold out validation text with nmt split, and name the new files"
+    log.info("next: %s at the top of %s (languages: %s), then run: nmt train %s", first_step, config, listed, name)
 
 
 def _model_settings(model: Path, program: Format | None) -> Config:
     """The settings of the model to start from. Raises NmtError if the other program cannot represent it."""
     from nmt.checkpoints import model_file  # loads torch
-
-    path = model_file.locate(model)
-    if program is None:
-        return model_file.load_header(path)[0]
     from nmt.commands import export
 
-    loaded = model_file.load_outline(path)
-    if reason := export.obstacle(program, loaded):
-        raise NmtError(f"--for {program}: {path} cannot be exported: {reason}")
+    loaded = model_file.load_outline(model_file.locate(model))
+    if program is not None and (reason := export.obstacle(program, loaded)):
+        raise NmtError(f"--for {program}: {loaded.path} cannot be exported: {reason}")
     return loaded.config
 
 

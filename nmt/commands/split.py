@@ -17,7 +17,7 @@ from pathlib import Path
 import regex
 
 from nmt.commands.document_split import DocumentPair, split_documents
-from nmt.config.corpus_files import language_codes
+from nmt.config import corpus_files
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.cleaning.rules.near_duplicates import folded_texts
 from nmt.data.sources.corpus import column_values, read_pairs
@@ -55,6 +55,7 @@ def split(
     """
     if missing := [file for file in files if not file.exists()]:
         raise no_such_file(missing[0])
+    corpus_files.check("nmt split", tuple(files))
     languages = _languages(files, languages)
     if len(files) == 1:
         source_column, target_column = columns or (None, None)
@@ -88,7 +89,10 @@ def split(
     counts = ", ".join(f"{len(set_pairs):,} {name}" for name, set_pairs in sets.items())
     unused = len(pairs) - duplicates - sum(map(len, sets.values()))
     ignored = f"{duplicates:,} duplicates, " * (by is None) + f"{len(read) - len(pairs):,} with an empty side"
-    log.info("%s pairs: %s, %s left out, %s", f"{len(read):,}", counts, f"{unused:,}", ignored)
+    reason = " (they share a sentence with a held-out pair)" if unused and by is None and most is None else ""
+    log.info("%s pairs: %s, %s left out%s, %s", f"{len(read):,}", counts, f"{unused:,}", reason, ignored)
+    if most is None and len(sets["train"]) < len(sets["validation"]):
+        log.warning("fewer training pairs than validation pairs: choose a smaller --pairs")
     files_of_sets = [shlex.join(str(folder / f"{name}.{language}") for language in languages) for name in sets]
     log.info("next: nmt init my.yaml --train %s --validation %s", *files_of_sets[:2])  # the third is the test set
 
@@ -117,7 +121,9 @@ def _documents(by: str, corpus: Corpus, data: DataConfig, count: int) -> list[st
     if len(names) != count:
         raise NmtError(f"{by} has {len(names):,} lines and {corpus.source} has {count:,}: each line needs its document")
     if not any(names):
-        raise NmtError(f"--by {by}: no pair has a document: name another column, property of the units, or file")
+        types = ", ".join(corpus_files.memory_properties(Path(corpus.file or ""))[:10])
+        choices = f"property of the units ({types})" if types else "column, property of the units, or file"
+        raise NmtError(f"--by {by}: no pair has a document: name another {choices}")
     return names
 
 
@@ -156,9 +162,10 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
     small = [group for group in groups if len(group) <= _SMALL]
     most_held_out = min(len(small), len(groups) - 1) // 2
     if held_out > most_held_out:
+        tenth = max(1, min(most_held_out, len(groups) // 10))
         raise NmtError(
             f"--pairs {held_out}: pairs with a common sentence stay together, and there are only {len(groups):,} such "
-            + (f"groups: at most --pairs {most_held_out} is possible" if most_held_out else "groups: too few to split")
+            + (f"groups: choose --pairs {tenth} or fewer" if most_held_out else "groups: too few to split")
         )
     held_out_pairs = [draws.choice(group) for group in small[: 2 * held_out]]
     held_out_ids = set(map(id, small[: 2 * held_out]))
@@ -169,7 +176,7 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
 
 def _languages(files: Sequence[Path], languages: tuple[str, str] | None) -> tuple[str, str]:
     """The languages of the option, or else those of the file names or of a TMX file."""
-    source, target = languages or language_codes(tuple(files), (None, None), (), "--languages")
+    source, target = languages or corpus_files.language_codes(tuple(files), (None, None), (), "--languages")
     if source is None or target is None:
         other = "if it is text in one language, give the file of the other one too; else " * (len(files) == 1)
         raise NmtError(f"{' '.join(map(str, files))}: what are the languages? {other}give --languages, such as en de")

@@ -54,7 +54,10 @@ def in_validation(data: data_section.DataConfig) -> Iterator[str]:
         pair = data.pair_of(corpus)
         if data.train and (pair.target not in trained.targets or pair.source not in trained.sources):
             exchanged = LanguagePair(pair.target, pair.source) in trained.pairs
-            remedy = f"set {key}.reversed={str(not corpus.reversed).lower()}" if exchanged else "change its languages"
+            remedy = "change its languages"
+            if exchanged:
+                setting = f"{key}.reversed={str(not corpus.reversed).lower()}"
+                remedy = f"give the files of both in the same order, or set {setting}"
             pairs = ", ".join(map(str, trained.pairs))
             yield f"{key} is from {pair.source} into {pair.target}, and data.train has {pairs}: {remedy}"
 

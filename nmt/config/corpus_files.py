@@ -1,7 +1,7 @@
 """The files of a corpus that a command line names: one file with both sides, or the text files of both sides."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, permutations
 from pathlib import Path
 
@@ -17,6 +17,7 @@ Files = tuple[Path, ...]  # one file with both sides, or the source and the targ
 Codes = tuple[str | None, str | None]  # of the source and the target; None if unknown
 _XML = re.compile(r"\s*<(\?xml|!doctype|tmx|xliff)\b", re.IGNORECASE)
 _HEADER = re.compile(rb"""<header\b[^>]*?\ssrclang\s*=\s*["']([\w-]+)""")
+_PROPERTY = re.compile(rb"""<prop\b[^>]*?\stype\s*=\s*["']([^"']+)""")
 _VARIANT = re.compile(rb"""<tuv\b[^>]*?\s(?:xml:)?lang\s*=\s*["']([\w-]+)""")
 
 
@@ -28,17 +29,23 @@ def check(option: str, files: Files) -> None:
     for path in files:
         if plain_ending(path) in FILE_ENDINGS:
             raise NmtError(f"{option}: {path} has both sides: give it alone: {option} {path}")
-        if path.is_file() and _is_xml(path):
-            raise NmtError(
-                f"{path}: is XML, not plain text: if it is a translation memory (TMX), let its name end in .tmx, and "
-                f"give it alone: {option} {path.with_suffix('.tmx')}"
-            )
+    check_texts(option, files)
     source, target = files
     if source == target or (source.exists() and target.exists() and source.samefile(target)):
         raise NmtError(
             f"{option} {source} {target}: both sides are the same file: give the files of the source and of the "
             f"target, or one file with both sides: {', '.join(FILE_ENDINGS)}"
         )
+
+
+def check_texts(option: str, files: Files) -> None:
+    """Raises NmtError if a file that exists is XML, not text in one language. option: for a file with both sides."""
+    for path in files:
+        if path.is_file() and _is_xml(path):
+            raise NmtError(
+                f"{path}: is XML, not plain text: if it is a translation memory (TMX), let its name end in .tmx, and "
+                f"give it alone: {option} {path.with_suffix('.tmx')}"
+            )
 
 
 def _is_xml(path: Path) -> bool:
@@ -81,16 +88,30 @@ def memory_languages(path: Path, known: Sequence[LanguagePair]) -> list[str]:
     """The languages of a TMX file without their regions, in the order of its texts, but the source language that its
     header names is the first. Only tags are searched for, which is fast. known: as for `language_codes`. Raises
     NmtError if the file cannot be read."""
-    header, codes, rest = set[str](), dict[str, None](), b""
+    header, codes = set[str](), dict[str, None]()
+    for block in _whole_tags(path):
+        header.update(base(code.decode()) for code in _HEADER.findall(block))
+        codes |= dict.fromkeys(base(code.decode()) for code in _VARIANT.findall(block))
+    return [str(code) for code in _spelled(sorted(codes, key=lambda code: code not in header), known)]
+
+
+def memory_properties(path: Path) -> list[str]:
+    """The types of `prop` in a TMX file, in their order; none for other files. Raises NmtError if it cannot be read."""
+    blocks = _whole_tags(path) if is_memory((path,)) else ()
+    types = dict.fromkeys(chain.from_iterable(map(_PROPERTY.findall, blocks)))
+    return [name.decode(errors="replace") for name in types]
+
+
+def _whole_tags(path: Path) -> Iterator[bytes]:
+    """The content of an XML file in blocks that cut no tag in two."""
+    rest = b""
     with opened(path) as stream:
         content = as_utf8(stream, str(path))
         while block := content.read(BLOCK_BYTES):
             block = rest + block
-            end = block.rfind(b">") + 1  # no tag is cut in two
-            header.update(base(code.decode()) for code in _HEADER.findall(block, 0, end))
-            codes |= dict.fromkeys(base(code.decode()) for code in _VARIANT.findall(block, 0, end))
+            end = block.rfind(b">") + 1
+            yield block[:end]
             rest = block[end:][-BLOCK_BYTES:]
-    return [str(code) for code in _spelled(sorted(codes, key=lambda code: code not in header), known)]
 
 
 def _spelled(codes: Sequence[str | None], known: Sequence[LanguagePair]) -> list[str | None]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from nmt.config import corpus_files
 from nmt.data.sources.sacrebleu_sets import find_files
 from nmt.errors import NmtError
 from nmt.evaluation.text_form import RAW, TextForm
@@ -21,6 +23,12 @@ class AlignedText:
     def in_form(self, form: TextForm) -> "AlignedText":
         """The same text in another form."""
         return AlignedText(self.name, list(map(form.apply, self.lines)), form)
+
+
+def read_text(path: Path) -> AlignedText:
+    """A file with one sentence per line. Raises NmtError as `read_lines` does, and for XML."""
+    corpus_files.check_texts("nmt split", (path,))
+    return AlignedText(str(path), list(read_lines(path)))
 
 
 def check_aligned(text: AlignedText, others: Sequence[AlignedText]) -> None:

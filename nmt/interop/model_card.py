@@ -150,7 +150,9 @@ def _corpora(loaded: Checkpoint) -> list[str]:
     names = dict[str, str]()  # by content, or by name in model files that do not state the content
     for corpus in model_facts.training_text(loaded):
         count = f" ({corpus['pairs']:,} pairs)" if corpus["pairs"] is not None else ""
-        names.setdefault(str(corpus["files"] or corpus["fingerprint"] or corpus["name"]), f"{corpus['name']}{count}")
+        tag = f" with the tag `{corpus['tag']}`" if corpus["tag"] else ""
+        key = str(corpus["files"] or corpus["fingerprint"] or corpus["name"])
+        names.setdefault(key, f"{corpus['name']}{count}{tag}")
     return list(names.values())
 
 

@@ -154,7 +154,7 @@ def vocabulary_line(vocabulary: Vocabulary) -> str:
 
 
 def training_text(loaded: Checkpoint) -> Sequence[Mapping[str, Any]]:
-    """Of each training corpus: name, languages, number of pairs, and files with checksums or a fingerprint. Model files
+    """Of each training corpus: name, languages, number of pairs, tag, and files with checksums or a fingerprint. Files
     of earlier versions of nmt state only names and languages; imported models state nothing."""
     data = loaded.config.data
     recorded = loaded.provenance.get(TRAINING_TEXT) or [
@@ -163,4 +163,5 @@ def training_text(loaded: Checkpoint) -> Sequence[Mapping[str, Any]]:
         if corpus.file != UNKNOWN_TEXT
     ]
     unknown: Mapping[str, Any] = {"name": None, "languages": None, "pairs": None, "files": [], "fingerprint": None}
-    return [{**unknown, **corpus} for corpus in recorded]
+    tags = {corpus.name_without_folders: corpus.tag for corpus in data.train}  # such as that of synthetic text
+    return [{**unknown, **corpus, "tag": tags.get(corpus["name"])} for corpus in recorded]

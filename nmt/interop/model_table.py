@@ -44,7 +44,8 @@ def _rows(facts: Mapping[str, Any], loaded: Checkpoint) -> Iterator[tuple[str, s
     yield "vocabulary", model_facts.vocabulary_line(loaded.vocabulary)
     for corpus in facts["training_text"]:
         count = f", {corpus['pairs']:,} pairs" if corpus["pairs"] is not None else ""
-        yield "training text", f"{corpus['name']}, {corpus['languages']}{count}"
+        tag = f", tag {corpus['tag']}" if corpus["tag"] else ""
+        yield "training text", f"{corpus['name']}, {corpus['languages']}{count}{tag}"
         for file in corpus["files"]:
             yield "training text", f"  {file['name']}: SHA-256 {file['sha256']}"
         if corpus["fingerprint"]:
@@ -52,6 +53,8 @@ def _rows(facts: Mapping[str, Any], loaded: Checkpoint) -> Iterator[tuple[str, s
     for text, license in facts["licenses"].items():
         if license:
             yield "license", f"of the {text.replace('_', ' ')}: {license}"
+    if not any(facts["licenses"].values()):
+        yield "license", "not stated"
     for format, answer in facts["export"].items():
         yield "export", f"{format}: {'yes' if answer['possible'] else answer['reason']}"
     if calibration := Calibration.of(loaded.provenance):

@@ -48,7 +48,10 @@ class Parity:
         end = start + _MOST_CHARACTERS
         rows = [["  nmt", nmt_line[start:end]], [f"  {self.program}", program_line[start:end]]]
         where = f"line {different[0] + 1} differs at character {start + 1}:"
-        return "\n".join([counts, where, table(rows, left=(0, 1))])
+        lines = [counts, where, table(rows, left=(0, 1))]
+        if len(different) > equal:
+            lines.append("Most lines differ: check translations before you use the model.")
+        return "\n".join(lines)
 
 
 def validation_lines(loaded: Checkpoint) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.checkpoints.run_folder import CONFIG
 from nmt.config import writer
 from nmt.config.declaration import setting_at
 from nmt.config.schema import Config
@@ -91,9 +92,10 @@ def _not_resumable(
         path if setting_at(Config, path.partition("[")[0]).is_list else shlex.quote(f"{path}={before}")
         for path, (before, _) in changed.items()
     ]
+    saved = f" (nmt train {shlex.quote(str(run / CONFIG))} resumes with the saved settings)"
     return NmtError(
         f"{run} contains a run with {difference} ({'; '.join(reasons) or f'the files of {files} have changed'}): "
-        f"restore {' '.join(restore) or 'them'}, or set a new run_dir"
+        f"restore {' '.join(restore) or 'them'}, or set a new run_dir{saved if restore else ''}"
     )
 
 

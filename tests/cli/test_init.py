@@ -51,7 +51,11 @@ def test_language_pairs_end_before_the_next_argument(line: str) -> None:
         ("--train a.en my.yaml", "--train a.en: give two text files"),
         ("my.yaml --validation a.en --train b.en b.fi", "--validation a.en: give two text files"),
         ("my.yaml --train", "Option '--train' requires an argument"),
-        ("--train a.tmx b.tmx", "CONFIG b.tmx: name a .yaml file; for several corpora, repeat --train"),
+        ("b.tmx --train a.tmx", "CONFIG b.tmx: name a .yaml file; for several corpora, repeat --train"),
+        (
+            "my.yaml --train a.tmx b.tmx",
+            "--train a.tmx has both sides: give it alone; for a second corpus, repeat --train",
+        ),
         ("--train a.tmx", "Missing argument 'CONFIG'"),
         ("my.yaml --pairs ende", "--pairs ende: write a pair as en-de"),
         ("my.yaml --pairs en-pt-BR", "--pairs en-pt-BR: write a pair as en-de, and a code with a region as pt_BR"),

@@ -132,6 +132,7 @@ def test_where_the_weights_come_from(tmp_path: Path) -> None:
     table, facts = described(saved(tmp_path / "imported", make_model(), **imported))
     assert "weights        imported from Helsinki-NLP/opus-mt-en-de\n" in table
     assert "license        of the imported model: cc-by-4.0\n" in table
+    assert "license        not stated\n" in described(saved(tmp_path / "none", make_model(), step=1))[0]
     start = {"file": "models/opus.safetensors", "sha256": "ab", "step": 10, **imported}
     for step in (100, 200):
         saved(tmp_path / f"step-{step}", make_model(), **{**PROVENANCE, "step": step, "start_from": start})

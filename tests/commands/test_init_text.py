@@ -93,6 +93,15 @@ def test_files_that_are_no_corpus_are_refused() -> None:
     assert "memory.fi: is XML" in refused("--train", files[0], xml)
     three = memory("three.tmx", 1, "en", "fi", "sv")
     assert "three.tmx: its languages are en, fi, sv: choose two" in refused("--train", three)
+    assert "give the files of both in the same order, or set" in refused(
+        "--train", *files, "--validation", *files[::-1]
+    )
+
+
+def test_the_next_step_depends_on_what_is_missing() -> None:
+    assert "next: replace the file names at the top of my.yaml (languages: en to de)" in init()
+    Path("my.yaml").unlink()
+    assert "next: hold out validation text with nmt split, and name the new" in init("--train", *text("a", 2))
 
 
 def test_unknown_languages_and_unclear_columns_are_said() -> None:

@@ -12,6 +12,8 @@ from typer.testing import CliRunner, Result
 from nmt.cli import app
 from nmt.commands.split import groups_of, split_pairs
 from nmt.config import schema
+from nmt.data.sources.corpus import read_pairs
+from nmt.errors import NmtError
 
 ALONE = [(f"source {n}", f"target {n}") for n in range(40)]
 REPEATED = [("Go!", "Geh!"), ("go", "Geht!"), ("Leave.", "GEHT"), ("Go!", "Los!"), ("Run, go.", "Los")]
@@ -91,6 +93,35 @@ def test_a_translation_memory_names_its_two_languages(tmp_path: Path) -> None:
     assert "--train" in done.stderr and (tmp_path / "out" / "test.sw").read_text().startswith("maandishi ")
     done = run(three, "--pairs", 5, "--output", tmp_path / "other")
     assert "three.tmx: its languages are en, sw, fi: choose two of them with --languages\n" in done.stderr
+
+
+def test_a_memory_is_not_the_text_of_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("my.tmx", "my.xml", "my.en"):
+        Path(name).write_text("<?xml version='1.0'?>\n<tmx/>\n" if name != "my.en" else "text\n")
+    for files, message in (
+        (("my.tmx", "my.tmx"), "nmt split: my.tmx has both sides: give it alone: nmt split my.tmx\n"),
+        (("my.en", "my.xml"), "my.xml: is XML, not plain text"),
+        (("my.en", "my.en"), "nmt split my.en my.en: both sides are the same file"),
+    ):
+        done = run(*files, *LANGUAGES, "--output", "out")
+        assert done.exit_code == 1 and f"error: {message}" in done.stderr
+    corpus = schema.Corpus(source="my.en", target="my.xml")
+    with pytest.raises(NmtError, match=r"my.xml: is XML, .* give it alone: file: my.tmx"):
+        next(read_pairs(corpus, schema.DataConfig("en", "de", (corpus,)), "train"))
+
+
+def test_few_training_pairs_and_pairs_left_out_are_said(tmp_path: Path) -> None:
+    for side, ending in enumerate(("cs", "fr")):
+        lines = [f"{pair[side]}\n" for pair in [*ALONE, *REPEATED]]
+        (tmp_path / f"my.{ending}").write_text("".join(lines))
+    files = tmp_path / "my.cs", tmp_path / "my.fr"
+    assert "only 41 such groups: choose --pairs 4 or fewer\n" in run(*files, "--output", tmp_path / "out").stderr
+    log = run(*files, "--output", tmp_path / "out", "--pairs", 20).stderr
+    assert "1 train, 20 validation, 20 test, 4 left out (they share a sentence with a held-out pair), 0 dup" in log
+    assert "warning: fewer training pairs than validation pairs: choose a smaller --pairs" in log
+    log = run(*files, "--output", tmp_path / "few", "--pairs", 4).stderr
+    assert "warning" not in log and "next: " in log
 
 
 def test_two_files_of_lines_and_the_command_that_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ IMPOSSIBLE = [  # overrides, and the keys and values that the one message names
     ([f"data.train=[{A_AND}, languages: [en, fr], tag: <2fr>}}]"], ["data.train: <2fr>"]),
     ([f"data.train=[{A_AND}, languages: [en, 'new norse']}}]"], ["<2new norse>"]),
     (["data.target_language=EN"], ["en and EN"]),
-    ([f"data.validation=[{A_AND}, reversed: true}}]"], ["data.validation[1].reversed=false", "en-no"]),
+    ([f"data.validation=[{A_AND}, reversed: true}}]"], ["data.validation[1].reversed=false", "en-no", "same order"]),
     (["training.best_set=news", "data.validation=[]"], ["training.best_set", "data.validation"]),
     (["data.validation=[{file: a.tsv, name: news}, {file: b.tsv, name: news}]"],
      ["data.validation[1] and data.validation[0]", "news"]),

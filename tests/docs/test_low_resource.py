@@ -68,6 +68,7 @@ def test_the_commands_lead_from_pairs_to_packages(tmp_path: Path, monkeypatch: p
         with zipfile.ZipFile(package) as archive:
             card = archive.read(f"{package.name.removesuffix('.argosmodel')}/README.md").decode()
         assert "imported from small100 (license: mit)" in card and "cc-by-sa-4.0" in card
+        assert "back.en + mono.sw (50 pairs) with the tag `<bt>`" in card
         lines = lines_of(f"data/test.{source}")[:10]
         translations = argos.translate(package, lines)
         assert len(translations) == len(lines) and any(translations)

@@ -10,7 +10,7 @@ from sacrebleu import utils
 from sacrebleu.dataset import DATASETS
 
 from nmt.errors import NmtError
-from nmt.evaluation.aligned_texts import load_test_set
+from nmt.evaluation.aligned_texts import load_test_set, read_text
 
 
 @pytest.fixture
@@ -25,6 +25,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(DATASETS["wmt14"], "_outdir", str(tmp_path / "wmt14"))
     monkeypatch.setattr(DATASETS["wmt14"], "_rawdir", str(tmp_path / "wmt14" / "raw"))
     return tmp_path / "wmt14"
+
+
+def test_xml_is_not_scored_as_text(tmp_path: Path) -> None:
+    (tmp_path / "my.tmx").write_text("<?xml version='1.0'?>\n<tmx/>\n")
+    with pytest.raises(NmtError, match=r"my.tmx: is XML, not plain text: .* give it alone: nmt split "):
+        read_text(tmp_path / "my.tmx")
 
 
 def test_a_set_that_is_there(folder: Path) -> None:

@@ -18,7 +18,8 @@ def test_equal_lines_are_counted_and_the_first_other_one_is_shown() -> None:
     assert not same.different and "2 of 2 lines" in str(same) and "\n" not in str(same)
     other = Parity("Other", ["a", "one two" + "x" * 200, "c"], ["a", "one" + "y" * 200, "d"])
     assert other.different == [1, 2] and "1 of 3 lines" in str(other)
-    _, where, ours, theirs = str(other).split("\n")
+    _, where, ours, theirs, advice = str(other).split("\n")
+    assert advice.startswith("Most lines differ") and "Most" not in str(Parity("Other", ["a", "b"], ["a", "c"]))
     assert "line 2 differs at character 4" in where
     assert ours.endswith(" two" + "x" * 96) and theirs.endswith("y" * 100) and len(theirs) < 120
     assert Parity("Other", ["a"], [""]).different == [0] and "line 1 differs at character 1" in str(

@@ -186,7 +186,8 @@ def test_every_refused_setting_is_named_and_no_other(make_config: MakeConfig, tm
     with pytest.raises(NmtError) as caught:
         change(session, other).restore()
     assert "seed: 1 in the saved run, 2 now; model.activation: relu in the saved run, gelu now" in str(caught.value)
-    assert "restore seed=1 model.activation=relu, or set a new run_dir" in str(caught.value)
+    assert "restore seed=1 model.activation=relu, or set a new run_dir (nmt train " in str(caught.value)
+    assert str(caught.value).endswith("config.yaml resumes with the saved settings)")
     assert "max_steps" not in str(caught.value)
     assert "dropout" not in str(caught.value)
 

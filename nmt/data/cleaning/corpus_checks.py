@@ -116,8 +116,8 @@ def not_written(changes: Sequence[SideChanges]) -> Iterator[str]:
             yield (
                 f"data.train: a model cannot write {target.not_written:,} of {target.lines:,} target lines as they "
                 f"are, because the vocabulary changes {shown(target.lost_characters)}: if the language needs "
-                "these, let nmt learn the vocabulary from this text, with the defaults of vocabulary.normalization "
-                "and byte_fallback"
+                "these, let nmt learn the vocabulary from this text (vocabulary.relearn=true), "
+                "with the defaults of vocabulary.normalization and byte_fallback"
             )
 
 

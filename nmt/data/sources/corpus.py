@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from nmt.config import schema
+from nmt.config import corpus_files, schema
 from nmt.data.sources import arrow_tables, delimited_tables, invalid_lines, opus, sacrebleu_sets, tables, tmx
 from nmt.errors import NmtError, current_folder, no_such_file
 from nmt.files import compression
@@ -116,11 +116,13 @@ def column_values(corpus: schema.Corpus, data: schema.DataConfig, name: str) -> 
 
 
 def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, Path]:
-    """The files of the source and of the target."""
+    """The files of the source and of the target. Raises NmtError for XML."""
     if corpus.sacrebleu:
         return sacrebleu_sets.sacrebleu_files(corpus, data)
     assert corpus.source and corpus.target
-    return Path(corpus.source), Path(corpus.target)
+    files = Path(corpus.source), Path(corpus.target)
+    corpus_files.check_texts("file:", files)
+    return files
 
 
 def files_of(data: schema.DataConfig) -> list[Path]:

@@ -189,7 +189,7 @@ class _Units:
             more = ", …" if len(self._languages) > _MOST_LANGUAGES else ""
             raise NmtError(
                 f"{self._path}: no unit has both {source} and {target}; its languages are "
-                f"{', '.join(most) or 'none'}{more}: name them with source_column and target_column"
+                f"{', '.join(most) or 'none'}{more}: choose two (in a config also as source_column, target_column)"
             )
         if self._incomplete:
             note(f"{self._incomplete:,} of {self._units:,} units are skipped: without {source} or {target}")

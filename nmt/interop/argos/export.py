@@ -103,7 +103,8 @@ class ArgosExporter:
 
     def notes(self, loaded: Checkpoint, options: ExportOptions) -> list[str]:
         pairs = loaded.config.data.language_pairs
-        lines = [f"languages: a package for each of {', '.join(map(str, pairs.pairs))}"] if pairs.has_tags else []
+        names = [package_name(loaded.config, pair) for pair in pairs.pairs]
+        lines = [f"packages: {', '.join(names)}"] if pairs.several else []
         lines.append(
             f"Argos Translate has its own search and length penalty, splits text into sentences by itself, cuts a "
             f"sentence after {LONGEST_SOURCE} subwords and its translation after {LONGEST_OUTPUT}, and replaces each _ "

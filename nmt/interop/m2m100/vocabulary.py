@@ -199,9 +199,11 @@ def _requested_codes(family: ModelFamily, languages: Mapping[str, object], reque
     for code in requested:
         name = matching(code, names)
         if name is None:
-            near = [other for other in names if other.startswith(code[:2].lower())] or names
-            examples = ", ".join(near[:4])
-            raise NmtError(f"--languages: {code}: {family.name} has {len(names)} languages, such as {examples}")
+            near_first = sorted(names, key=lambda other: (not other.startswith(code[:2].lower()), other))
+            raise NmtError(
+                f"--languages: {code}: {family.name} has {len(names)} languages: {', '.join(near_first)}; to teach "
+                "a new one, name a related one (docs/low-resource.md)"
+            )
         codes.append(name)
     if len(set(codes)) < 2:
         raise NmtError(

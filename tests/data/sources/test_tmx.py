@@ -134,8 +134,8 @@ def test_no_unit_has_both(tmp_path: Path) -> None:
     with pytest.raises(NmtError) as error:
         read(tmp_path / "a.tmx", content)
     assert str(error.value) == (
-        f"{tmp_path}/a.tmx: no unit has both en and de; its languages are fr (2), en (1), es (1): name them with "
-        "source_column and target_column"
+        f"{tmp_path}/a.tmx: no unit has both en and de; its languages are fr (2), en (1), es (1): choose two "
+        "(in a config also as source_column, target_column)"
     )
     with pytest.raises(NmtError, match=r"a.tmx: no sentence pairs"):
         read(tmp_path / "a.tmx", memory())

@@ -158,6 +158,9 @@ def test_languages_have_argos_translates_codes() -> None:
 
     assert codes("de-AT", "pt-BR", "zh_TW", "zh", "nds") == ["en", "de", "pb", "zt", "zh", "nds"]
     assert codes("sr-Latn", "sr-Cyrl") == ["en", "sr-latn", "sr-cyrl"]
+    made = replace(make_model(), config=make_settings(PAIRS.replace(", fr]", ", ewe]")))
+    note, *_ = ArgosExporter().notes(made, ExportOptions("int8"))
+    assert note == "packages: translate-en_de-100_0, translate-en_ee-100_0"
 
 
 def test_a_file_is_written_once(tmp_path: Path) -> None:
