@@ -19,6 +19,8 @@ class NotAModelFile(NmtError):
         problem = f"not a model file, or one that is cut short or damaged ({why})"
         if path.suffix in (".yaml", ".yml"):
             problem = "a file of settings, not a model: only translate, evaluate and serve take the file of an endpoint"
+        if path.suffix == ".argosmodel":
+            problem = "a package for Argos Translate, not for nmt: give the model file that was exported"
         super().__init__(f"{path}: {problem}")
         self.path = path
 

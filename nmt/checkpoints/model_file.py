@@ -33,6 +33,12 @@ VERSION = 1
 BEST = "best.safetensors"
 EMA = "ema.safetensors"
 _CHECKPOINTS = "step-[0-9]*.safetensors"
+# Files by which an exported folder is recognized, by program. CTranslate2 is missing: some commands use its folders.
+_EXPORTS = {
+    "transformers": "tokenizer_config.json",
+    "Bergamot": "model.*.intgemm*.bin",
+    "Argos Translate": "*.argosmodel",
+}
 
 
 @dataclass(frozen=True)
@@ -300,8 +306,9 @@ def locate(model: Path) -> Path:
         return run / BEST
     if oldest_first := checkpoints(run):
         return oldest_first[-1]
-    if (model / "tokenizer_config.json").is_file():
-        raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
+    for program, name in _EXPORTS.items():
+        if any(model.glob(name)):
+            raise NmtError(f"{model}: a folder for {program}, not for nmt: give the model file that was exported")
     if (model / "model.bin").is_file():
         raise NmtError(
             f"{model}: a folder for CTranslate2, which this command cannot use: give the model file that was exported"

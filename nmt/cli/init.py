@@ -81,7 +81,11 @@ def init(
     preset: Annotated[PresetName | None, typer.Option(help="Settings to start from.")] = None,
     start_from: Annotated[Path | None, options.file("Model to fine-tune.", metavar="MODEL")] = None,
     program: Annotated[
-        Program | None, typer.Option("--for", help="Use settings with which nmt export can write this format.")
+        Program | None,
+        typer.Option(
+            "--for",
+            help="Settings for this export format. Firefox and translateLocally take bergamot, LibreTranslate argos.",
+        ),
     ] = None,
     slurm: Annotated[bool, typer.Option("--slurm", help="Also write the job script train.slurm beside it.")] = False,
     teacher: Annotated[

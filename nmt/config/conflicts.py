@@ -341,7 +341,10 @@ def in_schedule(training: sections.TrainingConfig) -> Iterator[str]:
         yield f"training.warmup_steps=0 does not go with {training.schedule=!s}: give at least 1"
     falling = ("cosine", "linear", "warmup_stable_decay")
     if schedule in falling and training.warmup_steps >= training.max_steps:
-        yield f"{training.warmup_steps=} is not below {training.max_steps=}: {training.schedule=!s} could not decay"
+        yield (
+            f"{training.warmup_steps=} is not below {training.max_steps=}: {training.schedule=!s} could not decay: "
+            f"set training.warmup_steps={min(sections.fitting_warmup(training.max_steps), training.max_steps - 1)}"
+        )
     if schedule not in falling and training.final_learning_rate:
         yield f"training.final_learning_rate has no effect with {training.schedule=!s}: choose {', '.join(falling)}"
 

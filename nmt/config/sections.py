@@ -12,6 +12,7 @@ from typing import Literal
 from nmt.config.declaration import free_setting, model_setting, score_setting, setting
 from nmt.config.metrics import TRANSLATION_METRICS, MetricName
 
+_WARMUP_SHARE, _LONGEST_WARMUP = 5, 4000  # a fifth of the steps, at most the paper's
 _ROUNDING = 1e-9  # 100 · 1.15 is a little less than 115 in floating-point numbers
 
 
@@ -65,6 +66,11 @@ class VocabularyConfig:
         at_most=1000,
         affects="tokens",
     )
+
+
+def fitting_warmup(steps: int) -> int:
+    """The suggested warmup_steps for a run of this many steps, if the configured number is too large."""
+    return max(1, min(_LONGEST_WARMUP, steps // _WARMUP_SHARE))
 
 
 @dataclass(frozen=True)

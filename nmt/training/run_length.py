@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nmt.config.schema import TrainingConfig
-from nmt.training.schedule import fitting_warmup
+from nmt.config.sections import fitting_warmup
 
 SMALL_TEXT = 3_000_000  # subwords; `nmt init` chooses the preset `small` below this size
 # Passes over the text, as in configs/multi30k.yaml, and the fewest steps that a small model needs to learn.

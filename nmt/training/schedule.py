@@ -4,11 +4,11 @@ import math
 from typing import assert_never
 
 from nmt.config.schema import TrainingConfig
+from nmt.config.sections import fitting_warmup
 
 _STABLE = 0.8  # the part of the steps before `warmup_stable_decay` falls
 _FALLING = ("cosine", "linear", "warmup_stable_decay")  # to final_learning_rate, at max_steps
 _MOST_REMAINING = 0.1  # of the way from the peak to final_learning_rate, at the last step
-_WARMUP_SHARE, _LONGEST_WARMUP = 5, 4000  # a fifth of the steps, at most the paper's
 
 
 def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
@@ -45,11 +45,6 @@ def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
 def _done(step: int, first: float, last: int) -> float:
     """The fraction of the steps from `first` to `last` that is done, from 0 to 1."""
     return min(1.0, max(0.0, step - first) / (last - first))
-
-
-def fitting_warmup(steps: int) -> int:
-    """The suggested warmup_steps for a run of this many steps, if the configured number is too large."""
-    return max(1, min(_LONGEST_WARMUP, steps // _WARMUP_SHARE))
 
 
 def problem(training: TrainingConfig, d_model: int, last_step: int) -> str | None:

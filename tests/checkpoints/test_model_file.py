@@ -155,7 +155,15 @@ def test_a_run_before_its_first_checkpoint(make_config: MakeConfig, tmp_path: Pa
         model_file.locate(tmp_path)
 
 
-def test_an_exported_folder_is_named_as_such(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer_config.json").touch()
-    with pytest.raises(NmtError, match="a folder for transformers, not for nmt"):
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("transformers", "tokenizer_config.json"),
+        ("Bergamot", "model.ende.intgemm.alphas.bin"),
+        ("Argos Translate", "translate-en_de-100_0.argosmodel"),
+    ],
+)
+def test_an_exported_folder_is_named_as_such(tmp_path: Path, program: str, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(NmtError, match=f"a folder for {program}, not for nmt: give the model file"):
         model_file.locate(tmp_path)

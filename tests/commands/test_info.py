@@ -179,6 +179,7 @@ def test_whether_it_can_be_exported_is_what_the_export_says(tmp_path: Path) -> N
     [
         ("text.txt", b"some text", "not a model file, or one that is cut short or damaged"),
         ("my.yaml", b"data: {}", "a file of settings, not a model"),
+        ("en-de.argosmodel", b"PK\x03\x04", "a package for Argos Translate, not for nmt: give the model file"),
         ("folder", None, "no checkpoint here: train first, or give a model file"),
         ("missing", b"", "no such file"),
     ],

@@ -120,7 +120,7 @@ IMPOSSIBLE = [  # overrides, and the keys and values that the one message names
     (["training.schedule=cosine"], ["training.schedule=cosine", "training.learning_rate"]),
     (["training.warmup_steps=0"], ["training.warmup_steps=0", "training.schedule=paper"]),
     (["training.warmup_steps=50", "training.max_steps=50", "training.schedule=linear", "training.learning_rate=1"],
-     ["training.warmup_steps=50", "training.max_steps=50"]),
+     ["training.warmup_steps=50", "training.max_steps=50", "set training.warmup_steps=10"]),
     (["training.final_learning_rate=1", "training.schedule=linear", "training.learning_rate=0.1"],
      ["training.final_learning_rate=1", "training.learning_rate=0.1"]),
     (["training.final_learning_rate=1e-5"], ["training.final_learning_rate", "training.schedule=paper"]),

@@ -48,7 +48,7 @@ _VALUES: Mapping[str, Sequence[object]] = {
     "activation": list(_ACTIVATIONS),
     "tie": ["all", "target"],
 }
-_FIX = "train a model with this setting, or export with --format ctranslate2"
+_FIX = "train a new model with the settings that nmt init --for bergamot writes"
 # The largest sum of two neighbours in a column, as integers of the same sign. Processors multiply them with inputs of
 # up to 254 (127 is added to inputs), and add both products in 16 bits; larger sums saturate.
 _LARGEST_PAIR = 32767 // 254
@@ -103,7 +103,7 @@ class BergamotExporter:
 
 
 def check(config: Config) -> None:
-    """Raises NmtError, which names the setting, if the engine cannot represent the model apart from rounding."""
+    """Raises NmtError, which names all such settings, if the engine cannot represent the model apart from rounding."""
     model, pairs = config.model, config.data.language_pairs
     assert isinstance(model, TransformerConfig)
     if pairs.has_tags:
@@ -116,12 +116,13 @@ def check(config: Config) -> None:
             "Bergamot's heads are d_model / heads wide: train with heads that divide d_model, and without key_size and "
             "value_size"
         )
-    for key, values in _VALUES.items():
-        if (value := getattr(model, key)) not in values:
-            raise NmtError(f"model.{key}: {value}: Bergamot needs {' or '.join(map(str, values))}: {_FIX}")
-    for key in ("d_model", "feed_forward"):
-        if (value := getattr(model, key)) % _WIDTHS:
-            raise NmtError(f"model.{key}: {value}: Bergamot needs a multiple of {_WIDTHS}: {_FIX}")
+    needed = {
+        key: " or ".join(map(str, values)) for key, values in _VALUES.items() if getattr(model, key) not in values
+    }
+    needed |= {key: f"a multiple of {_WIDTHS}" for key in ("d_model", "feed_forward") if getattr(model, key) % _WIDTHS}
+    if needed:
+        problems = (f"model.{key}: {getattr(model, key)}: Bergamot needs {values}" for key, values in needed.items())
+        raise NmtError(f"{'; '.join(problems)}: {_FIX}")
 
 
 def file_names(loaded: Checkpoint) -> dict[str, str]:

@@ -251,6 +251,25 @@ def test_what_the_engine_cannot_compute_is_refused(setting: str, words: str) -> 
     assert "\n" not in str(error.value)
 
 
+def test_the_folder_is_no_model_for_nmt(exported: tuple[Checkpoint, Path]) -> None:
+    with pytest.raises(NmtError, match="a folder for Bergamot, not for nmt: give the model file"):
+        model_file.locate(exported[1])
+
+
+def test_all_settings_that_differ_are_named() -> None:
+    with pytest.raises(NmtError) as error:
+        bergamot.check(
+            make_settings(*FITTING, "model.positions=interleaved", "model.decoder_start=bos", "model.d_model=96")
+        )
+    for part in (
+        "model.positions: interleaved",
+        "model.decoder_start: bos",
+        "model.d_model: 96",
+        "nmt init --for bergamot",
+    ):
+        assert part in str(error.value)
+
+
 def test_a_model_of_several_pairs_is_refused() -> None:
     pairs = "data.train=[{source: a, target: b, languages: [en, de]}, {source: a, target: b, languages: [en, fr]}]"
     with pytest.raises(NmtError, match="languages en-de, en-fr: Bergamot has no language tokens"):
