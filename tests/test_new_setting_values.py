@@ -84,7 +84,7 @@ def test_exports_refuse_it(name: Any, setting: str, make_config: MakeConfig, tmp
     model = dataclasses.replace(TRANSFORMER, **known.get(name, {}))
     loaded = Checkpoint(dataclasses.replace(config, model=dataclasses.replace(model, **{setting: NEW})), NEW, {}, {})
     with pytest.raises(NmtError, match=rf"^model\.{setting}: {NEW}: "):
-        EXPORTERS[name].check(loaded)
+        EXPORTERS[name].check(loaded.config, NEW)
     if name == "ctranslate2":  # as the engine does
         with pytest.raises(NmtError, match=rf"^model\.{setting}: {NEW}: "):
             ctranslate2_files.write(tmp_path, loaded.config, NEW, {}, 9)

@@ -62,8 +62,7 @@ def export(
     exporter.load_package()
     exporter.check(loaded.config, loaded.vocabulary)
     command_models.log_chosen_files(open_model(model))
-    # With several pairs, whoever runs `nmt shortlist` sees how much of the validation text a shortlist covers. And an
-    # export does not download the training text.
+    # `nmt shortlist` shows how much of each language pair it covers. An export does not download the training text.
     is_wanted = loaded.config.decoding.shortlist == "auto" and not pairs.several
     is_wanted = is_wanted and all(corpus.is_file for corpus in loaded.config.data.train)
     if exporter.has_shortlist and loaded.shortlist is None and is_wanted:
@@ -83,8 +82,7 @@ def export(
 
 
 def obstacle(format: Format, loaded: Checkpoint) -> str | None:
-    """The reason why the program of a format cannot represent a model; None if it can. The values of the weights are
-    not needed."""
+    """The reason why the program of a format cannot represent a model; None if it can. Weights may have no values."""
     try:
         _check_architecture(loaded)
         EXPORTERS[format].check(loaded.config, loaded.vocabulary)

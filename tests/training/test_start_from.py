@@ -358,7 +358,7 @@ def test_exports_of_a_model_with_new_tags_translate_as_before(
     for exporter in (CTranslate2Exporter(), ArgosExporter(), BergamotExporter() if settings else MarianExporter()):
         found = list[Any]()
         for name, of in (("before", before), ("after", after)):
-            exporter.check(of)
+            exporter.check(of.config, of.vocabulary)
             folder = export_models.written(exporter, tmp_path / f"{exporter.program} {name}", of)
             if isinstance(exporter, BergamotExporter):  # the engine runs in browsers only
                 found.append(np.concatenate(BergamotFolder(folder, of).score(random_pairs(before, LINES), 1000)))
