@@ -1,4 +1,4 @@
-"""`nmt prepare`: builds the vocabulary and the encoded data, and reports on the data."""
+"""`nmt prepare`: builds the vocabulary, prepares the data, and reports on it."""
 
 from collections.abc import Sequence
 from pathlib import Path
