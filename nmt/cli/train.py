@@ -88,7 +88,9 @@ def train(
     if stop.interrupted:
         raise typer.Exit(130)
     if not stop.agreed and not rank():
-        log.info("next: nmt translate %s FILE", shlex.quote(str(run)))
+        pairs = settings.data.language_pairs
+        to = f" --from {pairs.pairs[0].source} --to {pairs.pairs[0].target}" if pairs.several else ""
+        log.info("next: nmt translate %s FILE%s", shlex.quote(str(run)), to)
         try:
             text.result(model_file.locate(run))
         except (NmtError, text.ReaderGone) as error:  # the training has succeeded nevertheless

@@ -14,7 +14,7 @@ class Preset(NamedTuple):
 
 PRESETS: dict[PresetName, Preset] = {
     "demo": Preset(
-        "1.2 million parameters for the demo's corpus; about 4 minutes on two CPU cores",
+        "1.2 million parameters for the demo's corpus; about 5 minutes on two CPU cores",
         {
             "vocabulary.size": 1500,
             "model.d_model": 128,

@@ -46,7 +46,13 @@ def of_further_training(subwords: int) -> dict[str, object]:
     """The settings, by dotted path, for the further training of a trained model with this number of subwords."""
     batch = _batch(subwords)
     steps = min(_steps(subwords, batch, _FEWEST_FURTHER_STEPS), TrainingConfig().max_steps)
-    return {"training.max_steps": steps, "training.batch_tokens": batch}
+    every = min(200, steps // 10)  # often enough for training.patience
+    return {
+        "training.max_steps": steps,
+        "training.batch_tokens": batch,
+        "training.validate_every": every,
+        "training.checkpoint_every": every,
+    }
 
 
 def _batch(subwords: int) -> int:
