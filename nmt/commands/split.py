@@ -165,7 +165,7 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
         tenth = max(1, min(most_held_out, len(groups) // 10))
         raise NmtError(
             f"--pairs {held_out}: pairs with a common sentence stay together, and there are only {len(groups):,} such "
-            + (f"groups: choose --pairs {tenth} or fewer" if most_held_out else "groups: too few to split")
+            + (f"groups: choose fewer, such as --pairs {tenth}" if most_held_out else "groups: too few to split")
         )
     held_out_pairs = [draws.choice(group) for group in small[: 2 * held_out]]
     held_out_ids = set(map(id, small[: 2 * held_out]))
