@@ -167,8 +167,8 @@ def test_a_text_without_a_translation_is_counted_and_not_changed(name: str, cont
         ),
         (
             "a.xlf",
-            '<xliff\n version="2.0" srcLang="en" trgLang="{}"><file><unit><segment><source>x</source></segment></unit>'
-            "</file></xliff>",
+            '<x:xliff\n version="2.0" srcLang="en" trgLang="{}"><x:file><x:unit><x:segment><x:source>x</x:source>'
+            "</x:segment></x:unit></x:file></x:xliff>",
         ),
     ],
 )
