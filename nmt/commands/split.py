@@ -165,11 +165,7 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
         fitting = min(most_held_out, max(1, len(groups) // 10, min(200, len(groups) // 4)))  # 200: see nmt calibrate
         raise NmtError(
             f"--pairs {held_out}: pairs with a common sentence stay together, and there are only {len(groups):,} such "
-            + (
-                f"groups: choose a smaller one, such as --pairs {fitting}"
-                if most_held_out
-                else "groups: too few to split"
-            )
+            + (f"groups: choose fewer, such as --pairs {fitting}" if most_held_out else "groups: too few to split")
         )
     held_out_pairs = [draws.choice(group) for group in small[: 2 * held_out]]
     held_out_ids = set(map(id, small[: 2 * held_out]))

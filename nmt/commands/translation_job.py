@@ -74,7 +74,7 @@ class TranslationJob:
             )
         if self.output.is_dir():
             raise NmtError(f"{self.output}: a folder: name a file in it")
-        check_name(self.output, document)
         if not self.from_file_to_file:
             raise NmtError(f"{self.source}: {document.name}: it and --output must be regular files")
+        check_name(self.output, document)
         return document

@@ -77,6 +77,8 @@ def data_template(
         validated += _entries("--validation", files, languages, pairs, [*(entry.pair for entry in trained), *known])
     for pair in () if validation else pairs or [first]:
         validated.append(_Entry(_names("validation", pair, several=bool(pairs)), pair))
+    if unscored := [str(pair) for pair in pairs if pair not in {entry.pair for entry in validated}]:
+        log.warning("%s: no --validation has text in these languages: the run does not score them", ", ".join(unscored))
     several = len({entry.languages for entry in trained}) > 1
     corpora = [entry.setting(with_languages=several) for entry in trained]
     sets = [entry.setting(with_languages=several or entry.languages != first) for entry in validated]

@@ -64,8 +64,10 @@ _IN_HTML = re.compile(rf"{_HTML_COMMENT}|(?:{_BY_XML}|{_BY_HTML}){_NAME}", re.IG
 # Only the first: the header is the first entry.
 _IN_PO = re.compile(rf"\A.*?Content-Type:[^\\\n]{{0,200}}?charset= *{_NAME}", re.IGNORECASE | re.DOTALL)
 _LANGUAGE = "([A-Za-z]+(?:[-_][A-Za-z0-9]+)*)"
-_PO_TARGET = re.compile(rf'msgid ""\s+msgstr\s+(?:".*"\s+)*?"(?:[^"\n]*\\n)?Language: *{_LANGUAGE}')
-_XLIFF_TARGET = re.compile(rf"""<(?:file|xliff)\s(?:[^<>]*\s)?(?:target-language|trgLang)\s*=\s*["']{_LANGUAGE}""")
+_PO_TARGET = re.compile(rf'msgid ""\s+msgstr\s+(?:".*"[ \t\r]*\n\s*)*?"(?:[^"\n]*\\n)?Language: *{_LANGUAGE}')
+_XLIFF_TARGET = re.compile(
+    rf"""<(?:\w+:)?(?:file|xliff)\s(?:[^<>]*\s)?(?:target-language|trgLang)\s*=\s*["']{_LANGUAGE}"""
+)
 
 _SRT = DocumentFormat("SRT subtitles", "subtitles")
 _PO = DocumentFormat("a PO file", "gettext", translations="file", declaration=_IN_PO, target=_PO_TARGET)

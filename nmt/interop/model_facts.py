@@ -154,14 +154,13 @@ def vocabulary_line(vocabulary: Vocabulary) -> str:
 
 
 def training_text(loaded: Checkpoint) -> Sequence[Mapping[str, Any]]:
-    """Of each training corpus: name, languages, number of pairs, tag, and files with checksums or a fingerprint. Files
-    of earlier versions of nmt state only names and languages; imported models state nothing."""
+    """Of each training corpus: name, languages, number of pairs, tag, and files with checksums or a fingerprint.
+    Files of earlier versions of nmt state only names, languages and tags; imported models state nothing."""
     data = loaded.config.data
     recorded = loaded.provenance.get(TRAINING_TEXT) or [
-        {"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus))}
+        {"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus)), "tag": corpus.tag}
         for corpus in data.train
         if corpus.file != UNKNOWN_TEXT
     ]
-    unknown: Mapping[str, Any] = {"name": None, "languages": None, "pairs": None, "files": [], "fingerprint": None}
-    tags = {corpus.name_without_folders: corpus.tag for corpus in data.train}  # such as that of synthetic text
-    return [{**unknown, **corpus, "tag": tags.get(corpus["name"])} for corpus in recorded]
+    stated = ("name", "languages", "pairs", "tag", "fingerprint")
+    return [{**dict.fromkeys(stated), "files": [], **corpus} for corpus in recorded]

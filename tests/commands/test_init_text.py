@@ -140,6 +140,7 @@ def test_a_text_is_used_for_each_pair_of_its_languages() -> None:
     assert list(map(str, map(data.pair_of, data.held_out))) == ["fi-en", "en-fi"]
     assert all(next(read_pairs(corpus, data, "train")) for corpus in data.train)
     assert "603 pairs are too few" in log
+    assert "warning: en-sv: no --validation has text in these languages: the run does not score them" in log
     Path("my.yaml").unlink()
     init("--pairs", "en-fi", "fi-en", "--train", *files, "--validation", *text("v", 5))
     data = written().data

@@ -59,7 +59,7 @@ def changed(run: Config, **sections: dict[str, Any]) -> Config:
 def test_the_model_file_is_told_what_the_training_text_is(run: Config, tmp_path: Path) -> None:
     """Names without folders, the kept pairs, and the checksums of the files, each of which is read once."""
     one, other = run.data.train
-    back = dataclasses.replace(one, reversed=True, name="back")
+    back = dataclasses.replace(one, reversed=True, name="back", tag="<bt>")
     hub = Corpus(hub=str(tmp_path / "hub"))
     (tmp_path / "hub").mkdir()
     (tmp_path / "hub" / "train.jsonl").write_text('{"en": "alpha beta", "de": "beta alpha"}\n' * 30)
@@ -70,6 +70,7 @@ def test_the_model_file_is_told_what_the_training_text_is(run: Config, tmp_path:
     assert names[:3] == [
         ("train1.en + train1.de", "en-de", 150), ("back", "de-en", 150), ("train2.en + train2.de", "en-de", 100)
     ]  # fmt: skip
+    assert [each["tag"] for each in found] == [None, "<bt>", None, None]
     assert names[3][1:] == ("en-de", 30) and found[3]["files"] == [] and len(str(found[3]["fingerprint"])) == 16
     digests = [hashlib.sha256(Path(str(path)).read_bytes()).hexdigest() for path in (one.source, one.target)]
     files = [{"name": f"train1.{side}", "sha256": digest} for side, digest in zip(("en", "de"), digests, strict=True)]

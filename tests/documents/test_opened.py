@@ -167,8 +167,8 @@ def test_a_text_without_a_translation_is_counted_and_not_changed(name: str, cont
         ),
         (
             "a.xlf",
-            '<xliff\n version="2.0" srcLang="en" trgLang="{}"><file><unit><segment><source>x</source></segment></unit>'
-            "</file></xliff>",
+            '<x:xliff\n version="2.0" srcLang="en" trgLang="{}"><x:file><x:unit><x:segment><x:source>x</x:source>'
+            "</x:segment></x:unit></x:file></x:xliff>",
         ),
     ],
 )
@@ -180,6 +180,7 @@ def test_a_file_of_another_target_language_gives_a_warning(name: str, content: s
         return [note for _, note in document.translated([("y", None)], Path("b"))[1]]
 
     assert notes("pl-PL") == notes("pl") == notes("pol") == notes("") == []
+    assert FORMATS[".po"].named_target('msgid ""\nmsgstr ' + '"" ' * 50) == ""  # not in exponential time
     assert notes("de_AT") == [f"{name}: its target language is de_AT, but the translations are in pl"]
 
 
@@ -215,6 +216,7 @@ def test_documents_that_are_not_read(tmp_path: Path) -> None:
     for name, output, message in (
         ("a.docx", "a.pdf", r"a\.pdf: the translation is a Word document, whose name must end in \.docx"),
         ("a.srt", "b.vtt", r"b\.vtt: the translation is SRT subtitles, whose name must end in \.srt"),
+        ("a.po", "/dev/stdout", "it and --output must be regular files"),
         ("a.pot", "b", r"b: the translation is a PO file, whose name must end in \.po or \.pot"),
     ):
         with pytest.raises(NmtError, match=message):

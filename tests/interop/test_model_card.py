@@ -76,12 +76,13 @@ def test_of_a_model_that_tells_nothing_nothing_is_claimed() -> None:
 
 
 def test_a_corpus_of_both_directions_is_named_once_and_one_checkpoint_is_no_mean() -> None:
-    """Two files of one name in different folders are two corpora."""
+    """Two files of one name in different folders are two corpora, and each has its own tag."""
     files = [[{"name": "train.en", "sha256": checksum}] for checksum in ("ab", "ab", "cd")]
     text = [{"name": "train", "languages": "en-de", "pairs": 5, "files": each} for each in files]
+    text[2]["tag"] = "<bt>"
     provenance = {"step": 1, "training_text": text, "averaged": [{"file": "a", "step": 1}]}
     card = model_card.to_text(made(provenance), EngineUsage("ctranslate2", ""))
-    assert "Training text: train (5 pairs), train (5 pairs)." in card and "mean of" not in card
+    assert "Training text: train (5 pairs), train (5 pairs) with the tag `<bt>`." in card and "mean of" not in card
 
 
 def of_two_ways() -> Checkpoint:

@@ -198,12 +198,12 @@ def fingerprint(
 def training_text_record(
     data: schema.DataConfig, fingerprints: Sequence[str], kept: Sequence[int], digests: Mapping[Path, str]
 ) -> list[dict[str, Any]]:
-    """What a model file says about each corpus of data.train: name, languages, number of kept pairs, and the SHA-256 of
-    its files, or the fingerprint of text that was downloaded. digests: by path, of the files."""
+    """What a model file says about each corpus of data.train: name, languages, number of kept pairs, tag, and the
+    SHA-256 of its files, or the fingerprint of text that was downloaded. digests: by path, of the files."""
     record = list[dict[str, Any]]()
     for corpus, key, pairs in zip(data.train, fingerprints, kept, strict=True):
         paths = [Path(file) for file in (corpus.source, corpus.target, corpus.file) if file]
         files = [{"name": path.name, "sha256": digests[path]} for path in paths]
         about = {"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus)), "pairs": pairs}
-        record.append({**about, "files": files, "fingerprint": None if files else key})
+        record.append({**about, "tag": corpus.tag, "files": files, "fingerprint": None if files else key})
     return record

@@ -69,7 +69,8 @@ class MarkedLine:
         if translation.text == self.text:
             return self.written
         protected = protected_pattern(patterns)
-        if not protected.sub("", translation.text).strip() and has_letter(protected.sub("", self.text)):
+        has_words = has_letter(protected.sub("", self.text))
+        if not (protected.sub("", translation.text) if has_words else translation.text).strip():
             return ""
         if not self.elements:
             return f"{self.before}{self.as_written(translation.text)}{self.after}"

@@ -71,6 +71,14 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
     return [line.text for line in MarkedText(text, language, markup).lines]
 
 
+def test_a_line_without_a_translation_is_not_changed() -> None:
+    """Also if the line is only protected text."""
+    text = "<p>one <b>two</b></p> <p><b>https://example.org/a</b></p>"
+    marked = MarkedText(text)
+    new = [line.translated(translation("")) for line in marked.lines]
+    assert new == ["", ""] and marked.with_lines(new) == text
+
+
 @pytest.mark.parametrize(
     ("html", "expected"),
     [
