@@ -187,9 +187,8 @@ def _texts(request: EvaluateRequest) -> tuple[AlignedText | None, list[AlignedTe
     """The source and the references."""
     if request.test_set is not None and request.language_pair is not None:
         return load_test_set(request.test_set, request.language_pair)
-    return None if request.source is None else read_text(request.source), [
-        read_text(path) for path in request.references
-    ]
+    source = None if request.source is None else read_text(request.source)
+    return source, [read_text(path) for path in request.references]
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ def _further_settings(
     the same search."""
     settings = dict(_CAREFUL)
     if size is not None:
-        settings |= run_length.of_further_training(size.subwords * (2 if has_old_text else 1))
+        settings |= run_length.of_further_training(size.subwords * (2 if has_old_text else 1), settings)
     settings["training.start_from"] = str(request.start_from)
     for name, section in (("model", start.model), ("decoding", start.decoding)):
         settings |= {f"{name}.{key}": value for key, value in to_dict(section, defaults=False).items()}

@@ -88,7 +88,8 @@ def split(
         _log_documents(sets, in_documents)
     counts = ", ".join(f"{len(set_pairs):,} {name}" for name, set_pairs in sets.items())
     unused = len(pairs) - duplicates - sum(map(len, sets.values()))
-    ignored = f"{duplicates:,} duplicates, " * (by is None) + f"{len(read) - len(pairs):,} with an empty side"
+    ignored = f"{len(read) - len(pairs):,} with an empty side"
+    ignored = f"{duplicates:,} duplicates, {ignored}" if by is None else ignored
     reason = " (they share a sentence with a held-out pair)" if unused and by is None and most is None else ""
     log.info("%s pairs: %s, %s left out%s, %s", f"{len(read):,}", counts, f"{unused:,}", reason, ignored)
     if most is None and len(sets["train"]) < len(sets["validation"]):
@@ -178,7 +179,7 @@ def _languages(files: Sequence[Path], languages: tuple[str, str] | None) -> tupl
     """The languages of the option, or else those of the file names or of a TMX file."""
     source, target = languages or corpus_files.language_codes(tuple(files), (None, None), (), "--languages")
     if source is None or target is None:
-        other = "if it is text in one language, give the file of the other one too; else " * (len(files) == 1)
+        other = "if it is text in one language, give the file of the other one too; else " if len(files) == 1 else ""
         raise NmtError(f"{' '.join(map(str, files))}: what are the languages? {other}give --languages, such as en de")
     for language in (source, target):
         if not regex.fullmatch(r"[\w-]+", language):

@@ -33,26 +33,26 @@ def of_large_preset(subwords: int, settings: Mapping[str, Any]) -> dict[str, obj
     steps = _steps(subwords, batch := _batch(subwords), _FEWEST_STEPS)
     if steps >= default.max_steps:
         return {}
-    fitting: dict[str, object] = {"training.max_steps": steps, "training.batch_tokens": batch}
-    for key in ("validate_every", "checkpoint_every"):
-        every = int(settings.get(f"training.{key}", getattr(default, key)))
-        fitting[f"training.{key}"] = min(every, steps // 10)
+    fitting = {"training.max_steps": steps, "training.batch_tokens": batch, **_often_enough(steps, settings)}
     if (warmup := fitting_warmup(steps)) < default.warmup_steps:
         fitting |= {"training.schedule": "cosine", "training.learning_rate": _PEAK, "training.warmup_steps": warmup}
     return fitting
 
 
-def of_further_training(subwords: int) -> dict[str, object]:
-    """The settings, by dotted path, for the further training of a trained model with this number of subwords."""
+def of_further_training(subwords: int, settings: Mapping[str, Any]) -> dict[str, object]:
+    """The settings, by dotted path, with which the further training of a model with these settings fits the text."""
     batch = _batch(subwords)
     steps = min(_steps(subwords, batch, _FEWEST_FURTHER_STEPS), TrainingConfig().max_steps)
-    every = min(200, steps // 10)  # often enough for training.patience
-    return {
-        "training.max_steps": steps,
-        "training.batch_tokens": batch,
-        "training.validate_every": every,
-        "training.checkpoint_every": every,
-    }
+    return {"training.max_steps": steps, "training.batch_tokens": batch, **_often_enough(steps, settings)}
+
+
+def _often_enough(steps: int, settings: Mapping[str, Any]) -> dict[str, object]:
+    """At least ten validations and checkpoints, so that training.patience can end the run."""
+    often = dict[str, object]()
+    for key in ("validate_every", "checkpoint_every"):
+        every = int(settings.get(f"training.{key}", getattr(TrainingConfig(), key)))
+        often[f"training.{key}"] = min(every, steps // 10)
+    return often
 
 
 def _batch(subwords: int) -> int:
