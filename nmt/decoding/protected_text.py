@@ -62,7 +62,7 @@ _AMOUNT = re.compile(r"[%$]([0-9]+)(?!\d|\$|%)")
 
 @cache
 def protected_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """One pattern for decoding.keep, which must not be empty: regular expressions, or `verbatim`."""
+    """One pattern for decoding.keep: regular expressions, or `verbatim`. Without any, it matches only empty text."""
     return re.compile("|".join(f"(?:{_VERBATIM if name == 'verbatim' else name})" for name in patterns))
 
 
